@@ -4,6 +4,7 @@
 //! and COMMIT. Additional steps, such as checking a rule that its verdict depends on, surround the same statement in a
 //! transaction.
 
+mod shared;
 mod statement;
 
 use std::{
@@ -21,8 +22,10 @@ use tokio_postgres::{Row, types::Type};
 
 #[cfg(feature = "sqlite")]
 pub(super) use self::statement::made;
-use self::statement::{changed, lease_of, whole};
-pub(super) use self::statement::{statements_of, stored};
+use self::{
+    shared::SMALL,
+    statement::{changed, lease_of, whole},
+};
 use super::{
     super::{
         Append, Guards, StoreError, Summary,
@@ -33,7 +36,6 @@ use super::{
     },
     chain,
     flight::{Flight, Joined, Value},
-    group::SMALL,
     nodes::epoch_of,
     rows::sent_by,
     rules,
@@ -114,10 +116,6 @@ impl Write {
         self.claims.clear();
         self.changes.clear();
         self
-    }
-
-    pub(super) fn session_id(&self) -> &Arc<str> {
-        &self.session_id
     }
 
     /// Whether it may be stored together with others: it is one statement, small, and not so near its deadline that waiting for

@@ -453,6 +453,24 @@ macro_rules! on {
 }
 pub(super) use on;
 
+/// Reads on a connection of the pool, and once more on another if the first has ended: when a database restarts, all of
+/// them end, which shows only when they are used.
+macro_rules! read {
+    ($pool:expr, |$on:ident| $read:expr) => {{
+        let held = $crate::postgres::connect::Held::of($pool).await?;
+        let $on = &*held;
+        let done = $read.await;
+        if done.is_ok() || !held.has_ended().await {
+            held.give_back();
+            done
+        } else {
+            drop(held);
+            $crate::postgres::connect::on!($pool, |$on| $read)
+        }
+    }};
+}
+pub(super) use read;
+
 impl Deref for Held {
     type Target = Link;
     fn deref(&self) -> &Link {

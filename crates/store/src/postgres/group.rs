@@ -1,10 +1,7 @@
-//! Appends of several sessions that are committed together.
+//! Callers whose appends or reads are done together.
 //!
-//! While few are under way an append is sent at once, by itself. Later ones wait until one of these has ended, and are
-//! then sent together, in one transaction of at most two statements: they share its round trips, the start of a statement, its
-//! commit and the wait for the disk. A statement finds nothing of an append whose session is not at the expected position, and
-//! that does not affect the others. An append that is not stored this way is stored by itself, or refused with the reason, as
-//! if it had not waited.
+//! While few are under way one is done at once, by itself. Later ones wait until one of these has ended, and are then done
+//! together: they share round trips, the start of a statement, its commit and the wait for the disk.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -14,114 +11,118 @@ use std::{
 
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
-use super::{
-    super::{StoreError, nodes::Epoch},
-    append::{self, Write},
-    connect::{Held, Pool},
-    transaction::{together, transact},
-};
+use super::{super::StoreError, connect::Pool};
 
-/// How many transactions of appends are under way before others wait: one is executed while the other waits for the
-/// disk. With more, each has fewer appends.
-const AT_ONCE: usize = 2;
-/// The most appends of one transaction, and the most bytes of one that shares it: together a MiB.
+/// The most that is done by one transaction.
 const TOGETHER: usize = 32;
-pub(super) const SMALL: usize = 32 * 1024;
-/// How long others wait for a transaction under way: longer than a shared one waits for one lock. One that takes
-/// longer, because it waits for several locks, for one by itself or for a connection, delays no others.
-const PATIENCE: Duration = Duration::from_millis(100);
 
-type Stored = Result<Option<Epoch>, StoreError>;
+/// What can be done together with others of its kind.
+pub(super) trait Shared: Send + Sync + Sized + 'static {
+    /// Its result.
+    type Done: Send + 'static;
 
-/// An append, and the channel for its outcome.
-struct Waiting {
-    write: Write,
-    tell: oneshot::Sender<Stored>,
-}
+    /// How many transactions of this kind are under way before others wait. With more, each does less.
+    const AT_ONCE: usize;
+    /// How long others wait for a transaction under way. One that takes longer delays no others.
+    const PATIENCE: Duration;
 
-impl Waiting {
-    async fn store(self, pool: &Pool) {
-        let stored = transact(pool, &self.write).await;
-        self.tell(stored);
+    /// The session, of which it must be the only one of those done together.
+    fn only_of(&self) -> Option<&Arc<str>> {
+        None
     }
 
-    fn tell(self, stored: Stored) {
+    /// Does one by itself, or several together, and tells each caller.
+    fn carry_out(pool: Pool, waiting: Vec<Waiting<Self>>) -> impl Future<Output = ()> + Send;
+
+    /// The outcome of one whose caller is not told any: the threads that did it have ended.
+    fn lost(pool: &Pool) -> StoreError;
+}
+
+/// One that waits, and the channel for its outcome.
+pub(super) struct Waiting<S: Shared> {
+    pub(super) wanted: S,
+    tell: oneshot::Sender<Result<S::Done, StoreError>>,
+}
+
+impl<S: Shared> Waiting<S> {
+    pub(super) fn tell(self, done: Result<S::Done, StoreError>) {
         // The caller may have stopped waiting.
-        let _ = self.tell.send(stored);
+        let _ = self.tell.send(done);
     }
 }
 
-#[derive(Default)]
-struct Queue {
+struct Queue<S: Shared> {
     under_way: usize,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Waiting<S>>,
 }
 
-/// The appends of a node that are one statement each.
-pub(super) struct Group {
+/// What the callers of a node want of one kind.
+pub(super) struct Group<S: Shared> {
     pool: Pool,
     /// The threads on which the store was opened, even for callers on others: its connections are there too.
     threads: Handle,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<S>>,
 }
 
-/// One of the workers that store queued appends. Its place is released with the queue locked, so that no append is
-/// queued unnoticed: by [`Worker::next`], or here if its threads end before.
-struct Worker {
-    group: Arc<Group>,
+/// One that does what is queued. Its place is released with the queue locked, so that nothing is queued unnoticed: by
+/// [`Worker::next`], or here if its threads end before.
+struct Worker<S: Shared> {
+    group: Arc<Group<S>>,
     works: bool,
 }
 
-impl Drop for Worker {
+impl<S: Shared> Drop for Worker<S> {
     fn drop(&mut self) {
         if self.works {
             let mut queue = self.group.queue();
             queue.under_way -= 1;
-            // No worker may be left to store them.
+            // No worker may be left for them.
             queue.waiting.clear();
         }
     }
 }
 
-impl Group {
+impl<S: Shared> Group<S> {
     /// On the threads of its caller.
-    pub(super) fn new(pool: Pool) -> Arc<Group> {
-        Arc::new(Group { pool, threads: Handle::current(), queue: Mutex::default() })
+    pub(super) fn new(pool: Pool) -> Arc<Group<S>> {
+        let queue = Queue { under_way: 0, waiting: VecDeque::new() };
+        Arc::new(Group { pool, threads: Handle::current(), queue: Mutex::new(queue) })
     }
 
-    /// Stores one, even if the caller stops waiting.
-    pub(super) async fn append(self: &Arc<Group>, write: Write) -> Stored {
+    /// Does one, even if the caller stops waiting.
+    pub(super) async fn add(self: &Arc<Group<S>>, wanted: S) -> Result<S::Done, StoreError> {
         let (tell, told) = oneshot::channel();
-        if self.wait(Waiting { write, tell }) {
+        if self.wait(Waiting { wanted, tell }) {
             self.threads.spawn(go(Worker { group: self.clone(), works: true }));
         }
-        told.await.unwrap_or_else(|_| Err(self.pool.history.unknown()))
+        told.await.unwrap_or_else(|_| Err(S::lost(&self.pool)))
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, Queue<S>> {
         // The queue is never left half changed.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues an append. Returns whether a worker may start for it.
-    fn wait(&self, one: Waiting) -> bool {
+    /// Queues one. Returns whether a worker may start for it.
+    fn wait(&self, one: Waiting<S>) -> bool {
         let mut queue = self.queue();
         queue.waiting.push_back(one);
-        let is_free = queue.under_way < AT_ONCE;
+        let is_free = queue.under_way < S::AT_ONCE;
         queue.under_way += usize::from(is_free);
         is_free
     }
 }
 
-impl Worker {
-    /// The appends that have waited longest, at most one of each session, or `None` if none is queued.
-    fn next(&mut self) -> Option<Vec<Waiting>> {
+impl<S: Shared> Worker<S> {
+    /// Those that have waited longest, or `None` if none is queued.
+    fn next(&mut self) -> Option<Vec<Waiting<S>>> {
         let mut queue = self.group.queue();
         let (mut sessions, mut next, mut left) = (HashSet::new(), Vec::new(), VecDeque::new());
         while next.len() < TOGETHER
             && let Some(one) = queue.waiting.pop_front()
         {
-            if sessions.insert(one.write.session_id().clone()) { next.push(one) } else { left.push_back(one) }
+            let is_other = one.wanted.only_of().is_none_or(|session| sessions.insert(session.clone()));
+            if is_other { next.push(one) } else { left.push_back(one) }
         }
         while let Some(one) = left.pop_back() {
             queue.waiting.push_front(one);
@@ -135,46 +136,62 @@ impl Worker {
     }
 }
 
-/// Stores queued appends, one transaction after the other.
-async fn go(mut worker: Worker) {
+/// Does what is queued, one transaction after the other.
+async fn go<S: Shared>(mut worker: Worker<S>) {
     while let Some(next) = worker.next() {
-        let stored = tokio::spawn(store(worker.group.pool.clone(), next));
+        let done = tokio::spawn(S::carry_out(worker.group.pool.clone(), next));
         // It continues in its own task.
-        let _ = timeout(PATIENCE, stored).await;
+        let _ = timeout(S::PATIENCE, done).await;
     }
 }
 
-/// Stores one by itself, or several together, and then, by itself, each that was not stored.
-async fn store(pool: Pool, mut appends: Vec<Waiting>) {
-    if appends.len() == 1
-        && let Some(one) = appends.pop()
-    {
-        return one.store(&pool).await;
+#[cfg(test)]
+mod tests {
+    use super::{super::connect::pool, *};
+
+    /// It notes with how many others it is done. One that is slow takes an hour.
+    struct Noted {
+        groups: Arc<Mutex<Vec<usize>>>,
+        is_slow: bool,
     }
-    // So that all nodes lock sessions in one order.
-    appends.sort_unstable_by(|a, b| a.write.session_id().cmp(b.write.session_id()));
-    let held = match Held::of(&pool).await {
-        Ok(held) => held,
-        // Tried one by one they would only wait for a connection again.
-        Err(error) => return appends.into_iter().for_each(|one| one.tell(Err(error.clone()))),
-    };
-    let writes: Vec<&Write> = appends.iter().map(|one| &one.write).collect();
-    let history = held.history.clone();
-    let rows = together(held, append::statements_of(&writes)).await;
-    let stored = match &rows {
-        // It is committed, so an unreadable result is no reason to repeat it.
-        Ok(rows) => append::stored(rows).map_err(|_| history.unknown()),
-        Err(error) => Err(error.clone()),
-    };
-    for one in appends {
-        let lease = stored.as_ref().map(|stored| stored.get(one.write.session_id().as_bytes()).copied());
-        match lease {
-            Ok(Some(lease)) => one.tell(Ok(lease)),
-            Err(StoreError::Unknown) => one.tell(Err(StoreError::Unknown)),
-            _ => {
-                let pool = pool.clone();
-                tokio::spawn(async move { one.store(&pool).await });
-            }
+
+    impl Shared for Noted {
+        type Done = ();
+        const AT_ONCE: usize = 1;
+        const PATIENCE: Duration = Duration::from_millis(20);
+
+        async fn carry_out(_: Pool, waiting: Vec<Waiting<Noted>>) {
+            let groups = waiting.first().expect("one").wanted.groups.clone();
+            groups.lock().expect("unlocked").push(waiting.len());
+            let is_slow = waiting.iter().any(|one| one.wanted.is_slow);
+            tokio::time::sleep(if is_slow { Duration::from_secs(3600) } else { Duration::ZERO }).await;
+            waiting.into_iter().for_each(|one| one.tell(Ok(())));
         }
+
+        fn lost(_: &Pool) -> StoreError {
+            StoreError::Unknown
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r9_what_waits_is_done_together_and_what_is_slow_delays_no_others() {
+        let url = "postgresql://localhost/none".parse().expect("a URL");
+        let group = Group::new(pool(&url, 2, Arc::default()).expect("a pool"));
+        let groups = Arc::new(Mutex::new(Vec::new()));
+        let add = |is_slow| group.add(Noted { groups: groups.clone(), is_slow });
+        let begun = tokio::time::Instant::now();
+        let slow = async {
+            add(true).await.expect("done");
+            begun.elapsed()
+        };
+        let others = async {
+            for done in futures::future::join_all((0..70).map(|_| add(false))).await {
+                done.expect("done");
+            }
+            begun.elapsed()
+        };
+        let (slow, others) = tokio::join!(slow, others);
+        assert!(slow >= Duration::from_secs(3600) && others < Duration::from_secs(1), "{slow:?} {others:?}");
+        assert_eq!(*groups.lock().expect("unlocked"), [32, 32, 7], "also the slow one, which is the first");
     }
 }

@@ -1,8 +1,8 @@
 //! A store in one PostgreSQL database, or one schema of it, for as many processes as share it.
 //!
 //! Of all appends at one position the database lets one update the session's row (`append`); statements that do not
-//! need each other's answers are sent together (`flight`), and appends of several sessions that wait are stored by one
-//! statement (`group`). Every commit is synchronous: an append that was acknowledged is on the database's disk. Each
+//! need each other's answers are sent together (`flight`), and appends and reads of several sessions that wait are carried out
+//! by one statement (`group`). Every commit is synchronous: an append that was acknowledged is on the database's disk. Each
 //! process is a node (`member`), and the row of a session says which of them carries out its effects (`nodes`).
 
 mod address;
@@ -21,9 +21,11 @@ mod member;
 mod nodes;
 mod opening;
 mod past;
+mod reads;
 mod rows;
 mod rules;
 mod schema;
+mod tail;
 #[cfg(feature = "sqlite")]
 mod target;
 mod tls;
@@ -61,11 +63,13 @@ use self::{
     append::{Delete, Write},
     chain::{Chainer, chain},
     confirm::Confirmer,
-    connect::{Heard, Held, MAKE, Own, Pool, first, on, pool},
+    connect::{Heard, MAKE, Own, Pool, first, on, pool, read},
     group::Group,
     history::History,
     member::Member,
     opening::unacknowledged,
+    rules::StandingFor,
+    tail::TailOf,
     transaction::{ANSWER, Change, transact, try_out},
 };
 #[cfg(feature = "sqlite")]
@@ -82,30 +86,11 @@ use super::{
     restored::{self, Holding},
 };
 
-/// Reads on a connection of the pool, and once more on another if the first has ended: when a database restarts, all of
-/// them end, which shows only when they are used.
-macro_rules! read {
-    ($store:expr, |$on:ident| $read:expr) => {{
-        let held = Held::of(&$store.pool).await?;
-        let $on = &*held;
-        let done = $read.await;
-        if done.is_ok() || !held.has_ended().await {
-            held.give_back();
-            done
-        } else {
-            drop(held);
-            on!(&$store.pool, |$on| $read)
-        }
-    }};
-}
-
-use read;
-
-/// The same for a list, which may take long: some connections stay free for other reads.
+/// Reads a list, which may take long: some connections stay free for other reads.
 macro_rules! list {
     ($store:expr, |$on:ident| $read:expr) => {{
         let _place = $store.place().await?;
-        read!($store, |$on| $read)
+        read!(&$store.pool, |$on| $read)
     }};
 }
 
@@ -145,7 +130,9 @@ pub struct PostgresStore {
     member: Member,
     chainer: Chainer,
     confirmer: Confirmer,
-    group: Arc<Group>,
+    appends: Arc<Group<Write>>,
+    tails: Arc<Group<TailOf>>,
+    standing: Arc<Group<StandingFor>>,
     /// Whether the last append could not be written.
     has_failed: AtomicBool,
 }
@@ -254,7 +241,9 @@ impl PostgresStore {
             member,
             chainer: Chainer::start(pool.clone()),
             confirmer: Confirmer::start(pool.clone()),
-            group: Group::new(pool.clone()),
+            appends: Group::new(pool.clone()),
+            tails: Group::new(pool.clone()),
+            standing: Group::new(pool.clone()),
             has_failed: AtomicBool::new(false),
             pool,
         };
@@ -266,7 +255,7 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Failed`].
     pub async fn is_shared(&self) -> Result<bool, StoreError> {
-        read!(self, |on| nodes::others(on, self.member.id))
+        read!(&self.pool, |on| nodes::others(on, self.member.id))
     }
 
     /// Learns the database's time.
@@ -323,7 +312,7 @@ impl Store for PostgresStore {
             let write = self.write_of(append, None).await?;
             let tells = write.tells();
             let stored = if write.is_small_statement() {
-                answered(&self.pool.history, self.group.append(write)).await
+                answered(&self.pool.history, self.appends.add(write)).await
             } else {
                 self.change(write).await
             };
@@ -354,7 +343,7 @@ impl Store for PostgresStore {
     }
 
     fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
-        async move { read!(self, |on| rows::history_id(on)) }.boxed()
+        async move { read!(&self.pool, |on| rows::history_id(on)) }.boxed()
     }
 
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -401,7 +390,7 @@ impl Store for PostgresStore {
         version: u32,
     ) -> BoxFuture<'_, Result<Option<Waypoint>, StoreError>> {
         let id = session_id.to_owned();
-        async move { read!(self, |on| rows::waypoint(on, &id, until, version)) }.boxed()
+        async move { read!(&self.pool, |on| rows::waypoint(on, &id, until, version)) }.boxed()
     }
 
     fn keep_waypoint(&self, session_id: &str, waypoint: Waypoint) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -412,12 +401,11 @@ impl Store for PostgresStore {
 
     fn head(&self, session_id: &str) -> BoxFuture<'_, Result<Option<Head>, StoreError>> {
         let id = session_id.to_owned();
-        async move { read!(self, |on| rows::head(on, &id, self.knows)) }.boxed()
+        async move { read!(&self.pool, |on| tail::head(on, &id, self.knows)) }.boxed()
     }
 
     fn tail(&self, session_id: &str, limit: usize, bytes: usize) -> BoxFuture<'_, Result<Option<Tail>, StoreError>> {
-        let id = session_id.to_owned();
-        async move { read!(self, |on| rows::tail(on, &id, (limit, bytes), self.knows)) }.boxed()
+        self.tails.add(TailOf { session_id: session_id.into(), limit, bytes, knows: self.knows }).boxed()
     }
 
     fn read_within(
@@ -428,13 +416,13 @@ impl Store for PostgresStore {
         bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, StoreError>> {
         let (id, bytes) = (session_id.to_owned(), Some(bytes).filter(|bytes| *bytes < usize::MAX));
-        async move { read!(self, |on| rows::entries(on, &id, after, limit, bytes, self.knows)) }.boxed()
+        async move { read!(&self.pool, |on| rows::entries(on, &id, after, limit, bytes, self.knows)) }.boxed()
     }
 
     fn request(&self, session_id: &str, request_id: &RequestId) -> BoxFuture<'_, Result<Option<Purpose>, StoreError>> {
         let (session_id, request_id) = (session_id.to_owned(), request_id.clone());
         async move {
-            let known = read!(self, |on| rows::request(on, &session_id, &request_id))?;
+            let known = read!(&self.pool, |on| rows::request(on, &session_id, &request_id))?;
             if known.is_some() {
                 self.mark_unsynced();
             }
@@ -449,7 +437,7 @@ impl Store for PostgresStore {
         n: InterruptionNo,
     ) -> BoxFuture<'_, Result<Option<InterruptionRow>, StoreError>> {
         let id = session_id.to_owned();
-        async move { read!(self, |on| list::interruption(on, &id, n)) }.boxed()
+        async move { read!(&self.pool, |on| list::interruption(on, &id, n)) }.boxed()
     }
 
     fn interruptions(
@@ -469,7 +457,7 @@ impl Store for PostgresStore {
     }
 
     fn due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
-        async move { read!(self, |on| rows::due(on, now, limit, self.knows)) }.boxed()
+        async move { read!(&self.pool, |on| rows::due(on, now, limit, self.knows)) }.boxed()
     }
 
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
@@ -486,14 +474,13 @@ impl Store for PostgresStore {
         async move {
             let _place = self.place().await?;
             chain(&self.pool).await?;
-            read!(self, |on| rows::audit(on, of.as_ref().map(Option::as_deref), range, limit))
+            read!(&self.pool, |on| rows::audit(on, of.as_ref().map(Option::as_deref), range, limit))
         }
         .boxed()
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
-        let (agent, tool) = (agent.to_owned(), tool.to_owned());
-        async move { read!(self, |on| rules::standing(on, &of, (&agent, &tool), self.knows)) }.boxed()
+        self.standing.add(StandingFor { of, agent: agent.into(), tool: tool.into(), knows: self.knows }).boxed()
     }
 
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {

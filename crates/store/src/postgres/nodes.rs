@@ -17,11 +17,10 @@ use super::{
     apart,
     chain::chain,
     clock::{boot_time, clock},
-    connect::{Held, Link, on},
+    connect::{Link, on, read},
     flight::Value,
     history::until,
     member::LEAVING,
-    read,
     rows::{self, all, count, get, get_text, list},
 };
 use crate::sql::int;
@@ -210,7 +209,7 @@ impl Nodes for PostgresStore {
 
     fn own(&self, after: &str, all: bool, limit: usize) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         let after = after.to_owned();
-        async move { read!(self, |on| own(on, self.member.id, &after, all, limit)) }.boxed()
+        async move { read!(&self.pool, |on| own(on, self.member.id, &after, all, limit)) }.boxed()
     }
 
     fn take_due(&self, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Due>, StoreError>> {
@@ -222,7 +221,7 @@ impl Nodes for PostgresStore {
     }
 
     fn positions(&self, session_ids: Vec<Arc<str>>) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
-        async move { read!(self, |on| positions(on, &session_ids)) }.boxed()
+        async move { read!(&self.pool, |on| positions(on, &session_ids)) }.boxed()
     }
 
     fn now(&self) -> Millis {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use countersign_core::{
     audit::AuditRecord,
     journal::{
-        checkpoint::FOLD_VERSION,
         record::{Entry, Millis},
         request_id::RequestId,
     },
@@ -14,7 +13,7 @@ use countersign_core::{
 use tokio_postgres::{Row, types::FromSql};
 
 use super::{
-    super::{AuditRange, Due, Head, StoreError, Tail, Waypoint, index::Purpose, sql},
+    super::{AuditRange, Due, StoreError, Waypoint, index::Purpose, sql},
     connect::{Link, error},
     flight::{Value, ask, ask_once},
 };
@@ -65,73 +64,7 @@ pub(super) fn get_maybe(row: &Row, column: usize) -> Result<Option<Arc<str>>, St
     get::<Option<&[u8]>>(row, column)?.map(text).transpose()
 }
 
-/// The row of a session with this id, or one without a position that says whether there was one.
-macro_rules! head {
-    ($more:literal, $from:literal) => {
-        concat!(
-            "SELECT s.pos, s.format, p.body, CASE WHEN s.pos IS NULL THEN EXISTS (SELECT FROM session_ids WHERE id = asked.id) END",
-            $more,
-            " FROM (SELECT $1::bytea AS id) AS asked LEFT JOIN sessions s ON s.id = asked.id
-              LEFT JOIN snapshots p ON p.session = s.number AND p.version = $2",
-            $from
-        )
-    };
-}
-const HEAD: &str = head!("", "");
-/// With the entries after the snapshot, if they are short together: their lengths are added up without reading the
-/// bodies.
-const TAIL: &str = head!(
-    ", t.pos, t.bodies",
-    " LEFT JOIN LATERAL (
-        SELECT max(pos) AS pos, array_agg(body ORDER BY pos) AS bodies FROM (
-          SELECT pos, body, sum(octet_length(body)) OVER (ORDER BY pos) AS bytes FROM entries
-          WHERE session = s.number AND pos > coalesce(p.pos, 0) AND pos <= least(s.pos, coalesce(p.pos, 0) + $3)
-        ) AS e WHERE bytes <= $4
-      ) AS t ON true"
-);
-
-/// See [`super::super::Store::head`].
-pub(super) async fn head(on: &Link, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
-    let found = one(on, HEAD, vec![session_id.into(), FOLD_VERSION.into()]).await?;
-    head_of(found.as_ref(), session_id, knows)
-}
-
-/// See [`super::super::Store::tail`].
-pub(super) async fn tail(
-    on: &Link,
-    session_id: &str,
-    (limit, bytes): (usize, usize),
-    knows: u32,
-) -> Result<Option<Tail>, StoreError> {
-    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    let values = vec![session_id.into(), FOLD_VERSION.into(), limit.into(), int(bytes).into()];
-    let found = one(on, TAIL, values).await?;
-    let (Some(row), Some(head)) = (&found, head_of(found.as_ref(), session_id, knows)?) else { return Ok(None) };
-    let after = head.snapshot.as_ref().map_or(0, |snapshot| snapshot.pos);
-    let (last, bodies): (Option<i64>, Option<Vec<&[u8]>>) = (get(row, 4)?, get(row, 5)?);
-    let bodies = bodies.unwrap_or_default();
-    // They follow another position where the snapshot cannot be used, and their reader reports gaps among them.
-    if last != Some(int(after.saturating_add(bodies.len() as u64))) {
-        return Ok(Some(Tail { head, entries: Vec::new() }));
-    }
-    let entries = bodies.into_iter().zip(after + 1..).map(|(body, pos)| entry(session_id, pos, body));
-    Ok(Some(Tail { head, entries: entries.collect::<Result<_, _>>()? }))
-}
-
-fn head_of(row: Option<&Row>, session_id: &str, knows: u32) -> Result<Option<Head>, StoreError> {
-    let Some(row) = row else { return Ok(None) };
-    let Some(pos) = get::<Option<i64>>(row, 0)? else {
-        let was_there = get::<Option<bool>>(row, 3)?.unwrap_or_default();
-        return if was_there { Err(StoreError::Deleted(session_id.into())) } else { Ok(None) };
-    };
-    let pos = count(pos)?;
-    // A snapshot would hide the records it was made of.
-    readable(row, 1, session_id, knows)?;
-    let snapshot = get::<Option<&[u8]>>(row, 2)?.and_then(|body| sql::snapshot(session_id, pos, body));
-    Ok(Some(Head { pos, snapshot }))
-}
-
-fn entry(session_id: &str, pos: u64, body: &[u8]) -> Result<Arc<Entry>, StoreError> {
+pub(super) fn entry(session_id: &str, pos: u64, body: &[u8]) -> Result<Arc<Entry>, StoreError> {
     let entry = serde_json::from_slice::<Entry>(body)
         .map_err(|e| StoreError::Corrupt(format!("session {session_id}, position {pos}: {e}")))?;
     Ok(Arc::new(Entry { pos, ..entry }))

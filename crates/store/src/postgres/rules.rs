@@ -16,29 +16,41 @@ use super::{
     connect::{Link, error},
     flight::{Value, ask},
     list::{Query, merged, number, roles, wanted},
+    reads::{Answer, Read, nth},
     rows::{get, get_text, readable, small, tenant},
     transaction::{Transaction, Undone},
 };
 
 /// A rule, and the format of its session's records.
 macro_rules! select {
-    ($from:literal) => {
+    ($($from:literal),*) => {
         concat!(
             "SELECT r.session_id, r.interruption, r.action, r.body, r.session,
-             (SELECT s.format FROM sessions s WHERE s.number = r.session), r.made_at, r.number FROM rules r",
-            $from
+             (SELECT s.format FROM sessions s WHERE s.number = r.session), r.made_at, r.number FROM rules r"
+            $(, $from)*
         )
     };
 }
 const SELECT: &str = select!("");
-/// A subject's rules for all sessions, by their index; without a subject, those of sessions without one.
-pub(super) const STANDING: &str = select!(
-    " WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject = $4
- ORDER BY r.made_at, r.session, r.interruption, r.action"
-);
-const STANDING_OF_NOBODY: &str = select!(
-    " WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = $1 AND r.tool = $2 AND r.agent = $3 AND r.subject IS NULL
- ORDER BY r.made_at, r.session, r.interruption, r.action"
+macro_rules! standing {
+    ($of:literal) => {
+        select!(
+            " WHERE r.scope <> 'session' AND r.revoked_at IS NULL AND r.tenant = asked.tenant AND r.tool = asked.tool
+               AND r.agent = asked.agent AND ",
+            $of
+        )
+    };
+}
+/// For each that is asked for, a subject's rules for all sessions, by their index; without a subject, those of sessions without
+/// one. With OFFSET they are looked up for each, and not joined: that could read all rules.
+pub(super) const STANDING: &str = concat!(
+    "SELECT r.*, asked.nth FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[]) WITH ORDINALITY
+       AS asked (tenant, subject, tool, agent, nth)
+     CROSS JOIN LATERAL (",
+    standing!("r.subject = asked.subject"),
+    " UNION ALL ",
+    standing!("r.subject IS NULL AND asked.subject IS NULL"),
+    " OFFSET 0) r ORDER BY r.made_at, r.session, r.interruption, r.action"
 );
 /// Those of one session.
 const OF_SESSION: &str = select!(
@@ -137,16 +149,26 @@ fn made(session: i64, row: &RuleRow) -> Result<Vec<Value>, StoreError> {
 async fn replaceable(on: &Transaction, session: i64, row: &RuleRow) -> Result<Vec<Row>, Undone> {
     let rule = &row.rule;
     if rule.is_everywhere() {
-        let (sql, values) = standing_of(row.tenant.as_deref(), row.subject.as_deref(), &rule.agent, &rule.tool);
-        return on.ask(sql, values).await;
+        let asked = (row.tenant.as_deref(), row.subject.as_deref(), &*rule.tool, &*rule.agent);
+        return on.ask(STANDING, standing([asked].into_iter())).await;
     }
     on.ask(OF_SESSION, vec![session.into(), (&*rule.tool).into(), (&*rule.agent).into()]).await
 }
 
-fn standing_of(of: Option<&str>, subject: Option<&str>, agent: &str, tool: &str) -> (&'static str, Vec<Value>) {
-    let mut values = vec![tenant(of).into(), tool.into(), agent.into()];
-    values.extend(subject.map(Value::from));
-    (if subject.is_some() { STANDING } else { STANDING_OF_NOBODY }, values)
+/// The values of [`STANDING`]: a tenant, a subject, a tool and an agent for each that is asked for.
+pub(super) fn standing<'a>(
+    asked: impl Iterator<Item = (Option<&'a str>, Option<&'a str>, &'a str, &'a str)>,
+) -> Vec<Value> {
+    let bytes = |text: &str| Some(text.as_bytes().to_vec());
+    let rows =
+        asked.map(|(of, subject, tool, agent)| [Some(tenant(of)), subject.and_then(bytes), bytes(tool), bytes(agent)]);
+    let mut columns = [const { Vec::new() }; 4];
+    for row in rows {
+        for (column, value) in columns.iter_mut().zip(row) {
+            column.push(value);
+        }
+    }
+    columns.into_iter().map(Value::Many).collect()
 }
 
 /// Revokes a rule.
@@ -180,18 +202,36 @@ async fn end(on: &Transaction, session: i64, row: RuleRow, at: Millis, by: Optio
     on.ask(sql, vec![session.into(), id.n.into(), id.action.into(), at.into(), body.into()]).await.map(drop)
 }
 
-/// See [`super::super::Store::standing`].
-pub(super) async fn standing(
-    on: &Link,
-    of: &RuleOwner,
-    (agent, tool): (&str, &str),
-    knows: u32,
-) -> Result<Vec<RuleRow>, StoreError> {
-    let (sql, values) = standing_of(of.tenant.as_deref(), of.subject.as_deref(), agent, tool);
-    let rows = ask(on, sql, values).await.map_err(|e| error(&e))?;
-    let mut rows = rows.iter().map(|row| opened(row, knows)).collect::<Result<Vec<_>, _>>()?;
-    rows.retain(|row| row.applies_to(of, agent, tool));
-    Ok(rows)
+/// A tool of an agent, whose standing rules for an owner are wanted: see [`super::super::Store::standing`].
+pub(super) struct StandingFor {
+    pub(super) of: RuleOwner,
+    pub(super) agent: Arc<str>,
+    pub(super) tool: Arc<str>,
+    /// The format of records that this node knows.
+    pub(super) knows: u32,
+}
+
+impl Read for StandingFor {
+    type Found = Vec<RuleRow>;
+
+    async fn all(on: &Link, wanted: &[&StandingFor]) -> Result<Vec<Answer<StandingFor>>, StoreError> {
+        let owners = wanted.iter().map(|one| (one.of.tenant.as_deref(), one.of.subject.as_deref()));
+        let asked = owners.zip(wanted).map(|((of, subject), one)| (of, subject, &*one.tool, &*one.agent));
+        let rows = ask(on, STANDING, standing(asked)).await.map_err(|e| error(&e))?;
+        let mut found: Vec<Answer<StandingFor>> = wanted.iter().map(|_| Ok(Vec::new())).collect();
+        for row in &rows {
+            if let Some((found, one)) = nth(row, 8, &mut found, wanted)?
+                && let Ok(rules) = found
+            {
+                match opened(row, one.knows) {
+                    Ok(rule) if rule.applies_to(&one.of, &one.agent, &one.tool) => rules.push(rule),
+                    Ok(_) => {}
+                    Err(error) => *found = Err(error),
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// One rule, whether it is in force or not.

@@ -20,6 +20,7 @@ mod places;
 mod plans;
 mod pooled;
 mod postgres;
+mod reading;
 mod restored;
 mod rules;
 mod sealed;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_core::approval::decision::Decision;
-use countersign_store::{Store, postgres::PostgresStore};
+use countersign_store::{RuleOwner, Store, postgres::PostgresStore};
 use countersign_test_postgres::Database;
 use futures::future::join_all;
 
@@ -38,6 +38,9 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
                    RETURNING number, id
                  ), seen AS (
                    INSERT INTO reviewers (session, role, session_id, tenant, updated_at) SELECT number, 'admin', id, '', 1 FROM others
+                 ), stands AS (
+                   INSERT INTO rules (session, interruption, action, number, session_id, tenant, agent, tool, scope, body, made_at)
+                   SELECT number, 1, 0, 1, id, '', 'a', 'u', 'user', '{{}}', 1 FROM others
                  ), known AS (
                    INSERT INTO request_ids (session, id, sent_by, purpose) SELECT number, 'yes', '', 'message' FROM others
                  )
@@ -51,6 +54,7 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
         let yes = driven.decides(i + 1, n.get(), Decision::approve(), Some("yes")).expect("decide");
         driven.store(&store, yes).await.expect("decided");
         assert!(store.tail(&id, 99, 1 << 20).await.expect("tail").is_some());
+        store.head(&id).await.expect("head");
         store.read(&id, 0, 99).await.expect("read");
         store.request(&id, &"yes".into()).await.expect("known");
         // Of one row the planner does not know whether it was looked up.
@@ -64,6 +68,9 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
         for one in 0..32 {
             crowd.push(waiting(&store, &format!("s{i}-{one}"), i, Some("ann"), "t", asks(Some("admin"), 60)).await);
         }
+        // Those are read together too.
+        join_all(crowd.iter().map(|driven| store.tail(&driven.id, 99, 1 << 20))).await;
+        join_all(crowd.iter().map(|_| store.standing(RuleOwner::default(), "a", "t"))).await;
         let yes = |driven: &Driven| {
             driven.append_of(driven.decides(i + 1, 1, Decision::approve(), Some("yes")).expect("decide"))
         };
@@ -77,9 +84,10 @@ async fn r10_nothing_at_work_reads_a_table_or_an_index_from_end_to_end() {
     }
     drop(store);
     ended().await;
-    let tables = "WHERE relname IN ('sessions', 'entries', 'snapshots', 'interruptions', 'request_ids', 'session_ids', 'reviewers')";
+    let tables = "WHERE relname IN ('sessions', 'entries', 'snapshots', 'interruptions', 'request_ids', 'session_ids', 'reviewers',
+      'rules')";
     let used = format!("SELECT FROM pg_stat_user_tables {tables} AND idx_scan >= 12");
-    assert_eq!(database.query(&used).len(), 7);
+    assert_eq!(database.query(&used).len(), 8);
     let read =
         format!("SELECT relname || ' ' || seq_tup_read FROM pg_stat_user_tables {tables} AND seq_tup_read >= {MANY}");
     assert_eq!(database.query(&read), Vec::<Vec<Option<String>>>::new());

@@ -206,8 +206,10 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
     }
     let of_one = |text: &[u8]| Value::many([text]);
     check_plan(&own, super::super::append::CLAIMED, &["s5".into(), of_one(b"r"), of_one(b"")], Reads::Session).await;
-    let [of, subject, tool, agent] = [tenant(Some("north")).into(), "u7".into(), "t".into(), "a".into()];
-    check_plan(&own, rules::STANDING, &[of, tool, agent, subject], Reads::Own).await;
+    for subject in [Some("u7"), None] {
+        let asked = [(Some("north"), subject, "t", "a")];
+        check_plan(&own, rules::STANDING, &rules::standing(asked.into_iter()), Reads::Own).await;
+    }
     let values = [5_i64.into(), 10_i64.into(), tenant(Some("north")).into()];
     for of in [super::super::rows::AUDIT_OF, super::super::rows::AUDIT_NEWEST_OF] {
         check_plan(&own, of, &values, Reads::Own).await;
