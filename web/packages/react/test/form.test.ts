@@ -85,6 +85,10 @@ describe("form", () => {
     });
   });
 
+  it.each(['{"a":1,"a":2}', '{"a":1,"a":1}'])("names the key that is there twice, whatever its values: %s", (raw) => {
+    expect(readEdit({ tab: "json", texts: {}, raw }, undefined, args)).toEqual({ ok: false, errors: { "": { key: "edit.error.duplicate", n: "a" } } });
+  });
+
   it("lets a value be edited that does not fit its schema", () => {
     expect(fieldsOf(schema, json('{"symbol":5}'))![0]).toMatchObject({ kind: "json" });
     expect(fieldsOf(schema, json('{"side":"hold"}'))![3]).toMatchObject({ kind: "string" });
