@@ -3,6 +3,7 @@ import { IMAGE_TYPES, type MessageCommand } from "@countersign/client";
 import { useDraft } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
+import { composes } from "../lib/composes.js";
 import { imageFiles, MOST_IMAGES, type InlineImage } from "../lib/images.js";
 import { late } from "../lib/late.js";
 import { giveBack, returned, returnedTo, takeBack } from "../lib/returned.js";
@@ -174,8 +175,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
             void attach(files);
           }}
           onKeyDown={(e) => {
-            // While an input method composes (Telex, Pinyin), Enter belongs to it.
-            if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing && e.keyCode !== 229) {
+            if (e.key === "Enter" && !e.shiftKey && !composes(e)) {
               e.preventDefault();
               send();
             }
