@@ -33,9 +33,9 @@ test("u1: a refused message comes back to its field, also where that was left me
     if (meanwhile !== "stays") await leave();
     if (meanwhile === "leaves and comes back") await draw(composer);
     await refused();
-    expect(readDraft("draft:s")).toBe("Buy 100 VNM");
     if (meanwhile === "leaves") await draw(composer);
     expect(field(page).value, meanwhile).toBe("Buy 100 VNM");
+    expect(readDraft("draft:s")).toBe("Buy 100 VNM");
     sessionStorage.clear();
     await leave();
   }
@@ -49,6 +49,43 @@ test("u1: a refused message does not replace what somebody has written since", a
   await write(field(page), "Sell");
   await refused();
   expect(field(page).value).toBe("Sell");
+  // It comes back once that is cleared.
+  await write(field(page), "");
+  expect(field(page).value).toBe("Buy 100 VNM");
+});
+
+test("u1: no refused message is lost, however many there are", async () => {
+  const refusals: (() => void)[] = [];
+  const onSend = () => new Promise<never>((_, reject) => refusals.push(() => reject(new Error("Too much at once."))));
+  const several = h(Composer, { draftKey: "draft:s", onSend });
+  const { page, draw, leave } = await show(several);
+  const again = () => click(page.querySelector("[type=submit]"));
+  for (const text of ["First", "Second", "Third"]) await send(page, text);
+  await write(field(page), "Fourth");
+  await act(async () => refusals.forEach((refuse) => refuse()));
+  await leave();
+  // A reload finds them, too.
+  vi.resetModules();
+  const { returnedTo } = await import("../src/lib/returned.js");
+  expect(returnedTo("draft:s").map(({ text }) => text)).toEqual(["First", "Second", "Third"]);
+  await draw(several);
+  for (const text of ["Fourth", "First", "Second", "Third"]) {
+    expect(field(page).value).toBe(text);
+    await again();
+  }
+  expect(field(page).value).toBe("");
+});
+
+test("u1: an image of a refused message comes back with its text, and not with another", async () => {
+  keepDraftImages("draft:s", [{ type: "base64", media_type: "image/png", data: "AAAA" }]);
+  const { page } = await show(h(Composer, { draftKey: "draft:s", onSend, takesImages: true }));
+  const images = () => page.querySelectorAll(".attached img").length;
+  await send(page, "What is on this passport?");
+  await write(field(page), "Post this");
+  await refused();
+  expect([field(page).value, images()]).toEqual(["Post this", 0]);
+  await click(page.querySelector("[type=submit]"));
+  expect([field(page).value, images()]).toEqual(["What is on this passport?", 1]);
 });
 
 test("u1: a session that is not made takes nobody away from where they are, and says why where the message is", async () => {

@@ -10,7 +10,7 @@ import { waiting } from "../src/state/lists.js";
 import { route } from "../src/state/route.js";
 import { useStore } from "../src/state/store.js";
 import { catalogues } from "../src/i18n/all.js";
-import { button, click, show } from "./page.js";
+import { button, click, show, write } from "./page.js";
 import { Socket } from "./socket.js";
 
 vi.stubGlobal("WebSocket", Socket);
@@ -154,4 +154,39 @@ test("u1: a row and the dialog about many say the highest risk of its calls, and
   await click(row?.querySelector("input"));
   await click(button(document.body, "bulk.approve"));
   expect(document.querySelector(".bulk-row .risk")?.textContent).toBe("Risk: high");
+});
+
+const pick = (page: Element, label: string, value: string) =>
+  act(async () => {
+    const select = page.querySelector<HTMLSelectElement>(`select[aria-label="${label}"]`)!;
+    Object.getOwnPropertyDescriptor(HTMLSelectElement.prototype, "value")?.set?.call(select, value);
+    select.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+
+test("u1: what is chosen before the page has followed a link applies to where the link leads", async () => {
+  await goTo(inboxHref({ ...everything, search: "nothing like it" }));
+  const { page } = await show(h(Page));
+  /** The address changes at once, and its event comes later. */
+  const link = (hash: string) => history.pushState(null, "", hash);
+  link(inboxHref({ ...everything, tab: "others" }));
+  await pick(page, catalogues.en["inbox.group"], "risk");
+  expect(location.hash).toBe(inboxHref({ ...everything, tab: "others", group: "risk" }));
+  await goTo(inboxHref({ ...everything, open: "s_1" }));
+  link(inboxHref({ ...everything, search: "pay", open: "s_1" }));
+  await click(page.querySelector(`[aria-label="${catalogues.en["keys.next"]}"]`));
+  expect(location.hash).toBe(inboxHref({ ...everything, search: "pay", open: "s_2" }));
+  link("#/rules");
+  await write(page.querySelector("[type=search]"), "pay");
+  expect(location.hash).toBe("#/rules");
+});
+
+test("u1: what is chosen adds up where a browser lets the address change no more", async () => {
+  await goTo(inboxHref());
+  const { page } = await show(h(Page));
+  vi.spyOn(history, "replaceState").mockImplementation(() => {
+    throw new DOMException("Too often.", "SecurityError");
+  });
+  await write(page.querySelector("[type=search]"), "pay");
+  await pick(page, catalogues.en["inbox.group"], "risk");
+  expect(route.get().inbox).toEqual({ ...everything, search: "pay", group: "risk" });
 });

@@ -3,9 +3,10 @@ import { IMAGE_TYPES, type MessageCommand } from "@countersign/client";
 import { useDraft } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
+import { composes } from "../lib/composes.js";
 import { imageFiles, MOST_IMAGES, type InlineImage } from "../lib/images.js";
 import { late } from "../lib/late.js";
-import { giveBack, returned, takeBack } from "../lib/returned.js";
+import { giveBack, returned, returnedTo, takeBack } from "../lib/returned.js";
 import { useDraftImages } from "../lib/useDraftImages.js";
 import { useStore } from "../state/store.js";
 import { Icon } from "./Icon.js";
@@ -82,14 +83,16 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
     onSend(sent, attached, onPending).catch(() => giveBack(draftKey, { text: sent, images: attached }));
   };
 
-  // A refused message comes back into the field, unless something new is there already.
-  const back = useStore(returned).get(draftKey);
+  // Refused messages come back one at a time, once nothing new is in the field: images must not join another text.
+  const back = useStore(returned);
+  const free = images.length === 0 && reading === 0;
   useEffect(() => {
-    if (!back) return;
-    if (field.current?.value === "") setText(back.text);
-    changeImages((now) => (now.length === 0 ? back.images : now));
+    const [message] = free && field.current?.value === "" ? returnedTo(draftKey) : [];
+    if (!message) return;
+    setText(message.text);
+    changeImages(() => message.images);
     takeBack(draftKey);
-  }, [back, draftKey]);
+  }, [back, draftKey, text, free]);
 
   const attach = async (files: File[]) => {
     setProblem(undefined);
@@ -172,8 +175,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
             void attach(files);
           }}
           onKeyDown={(e) => {
-            // While an input method composes (Telex, Pinyin), Enter belongs to it.
-            if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing && e.keyCode !== 229) {
+            if (e.key === "Enter" && !e.shiftKey && !composes(e)) {
               e.preventDefault();
               send();
             }

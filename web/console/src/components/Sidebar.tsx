@@ -2,6 +2,7 @@ import { lazy, Suspense, useEffect, useId, useRef, useState } from "react";
 import type { ApprovalView, SessionSummary } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
+import { composes } from "../lib/composes.js";
 import { inboxHref } from "../lib/inbox.js";
 import { late } from "../lib/late.js";
 import { deciderName } from "../lib/people.js";
@@ -57,7 +58,7 @@ export function Sidebar({ open, onClose }: Props) {
         ref={panel}
         className="sidebar"
         data-open={open || undefined}
-        onKeyDown={(e) => e.key === "Escape" && onClose()}
+        onKeyDown={(e) => e.key === "Escape" && !composes(e) && onClose()}
       >
         <div className="sidebar-head">
           <span className="brand">
@@ -192,7 +193,7 @@ function SessionSearch({ text, onText }: { text: string; onText: (text: string) 
         onChange={(e) => onText(e.target.value)}
         onKeyDown={(e) => {
           // The first Escape empties the field; only the next one closes the drawer.
-          if (e.key === "Escape" && text !== "") {
+          if (e.key === "Escape" && text !== "" && !composes(e)) {
             e.stopPropagation();
             onText("");
           }

@@ -9,16 +9,25 @@ interface Message {
   images: InlineImage[];
 }
 
-/** By the key of the field's draft. */
-export const returned = new Store<ReadonlyMap<string, Message>>(new Map());
+/** By the key of the field's draft, the oldest first. */
+export const returned = new Store<ReadonlyMap<string, Message[]>>(new Map());
+
+const storedKey = (key: string) => `refused:${key}`;
+
+/** Also from before a reload, which loses only the images. */
+export const returnedTo = (key: string): Message[] => returned.get().get(key) ?? readDraft<Message[]>(storedKey(key)) ?? [];
 
 export function giveBack(key: string, message: Message): void {
-  if (gone.get()) return;
-  // A reload before the field is rendered again loses at most the images.
-  if (!readDraft<string>(key)) keepDraft(key, message.text);
-  returned.set((all) => new Map(all).set(key, message));
+  if (!gone.get()) keep(key, [...returnedTo(key), message]);
 }
 
+/** The oldest is in the field again. */
 export function takeBack(key: string): void {
-  returned.set((all) => new Map([...all].filter(([other]) => other !== key)));
+  keep(key, returnedTo(key).slice(1));
+}
+
+function keep(key: string, messages: Message[]): void {
+  const texts = messages.flatMap(({ text }) => (text === "" ? [] : [{ text, images: [] }]));
+  keepDraft(storedKey(key), texts.length > 0 ? texts : undefined);
+  returned.set((all) => new Map(all).set(key, messages));
 }

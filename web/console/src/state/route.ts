@@ -34,7 +34,21 @@ function read(): Route {
 
 export const route = new Store<Route>(read());
 
-window.addEventListener("hashchange", () => route.set(read()));
+/** The hash that the route is of. */
+let followed = location.hash;
+
+function follow(): void {
+  followed = location.hash;
+  route.set(read());
+}
+
+window.addEventListener("hashchange", follow);
+
+/** The open part of the inbox, if any. After a click on a link the address has changed, and its event comes later. */
+export function inboxNow(): InboxQuery | undefined {
+  if (location.hash !== followed) follow();
+  return route.get().inbox;
+}
 
 export const sessionHref = (id: string) => `#/s/${id}`;
 export const newHref = "#/";
@@ -52,5 +66,6 @@ export function showInbox(query: InboxQuery, step: boolean): void {
   } catch {
     // Fast typing changes the address more often than some browsers allow; the page follows all the same.
   }
+  followed = location.hash;
   route.set({ sessionId: undefined, rules: false, audit: false, policy: false, webhooks: false, inbox: query });
 }

@@ -84,7 +84,8 @@ export function readJson(text: string): JsonValue {
 }
 
 /**
- * The parser accepts a duplicate key if its values are equal. The text is JSON, so a string before a colon is a key.
+ * The parser accepts a duplicate key if its values are equal; the words here are its own, which forms read. The text is
+ * JSON, so a string before a colon is a key.
  */
 function refuseDuplicates(text: string): void {
   const marks = /["{}]/g;
@@ -99,7 +100,7 @@ function refuseDuplicates(text: string): void {
       if (!colon.test(text)) continue;
       const key = JSON.parse(text.slice(mark.index, end)) as string;
       const keys = objects.at(-1)!;
-      if (keys.size === keys.add(key).size) throw new SyntaxError(`Duplicate key "${key}" at position ${mark.index}`);
+      if (keys.size === keys.add(key).size) throw new SyntaxError(`Duplicate key '${key}' encountered at position ${mark.index}`);
     }
   }
 }

@@ -314,8 +314,7 @@ export class SharedInbox {
       .filter((one) => !this.#decided.has(one.approvalKey))
       .map((one) => {
         const old = known.get(one.approvalKey);
-        // Every change of a pending request is one more update.
-        return old && old.digest === one.digest && old.updates.length === one.updates.length ? old : one;
+        return old && isSame(old, one) ? old : one;
       });
     for (const one of requests) this.#had.add(one);
     const before = this.#state;
@@ -328,6 +327,12 @@ export class SharedInbox {
     this.#state = state;
     for (const listener of [...this.#listeners]) listener();
   }
+}
+
+/** Every change of a pending request is one more update; that its session is held, or no longer, is none. */
+function isSame(old: ListedApproval, one: ListedApproval): boolean {
+  const isHeldAlike = old.held?.reason === one.held?.reason && old.held?.message === one.held?.message;
+  return isHeldAlike && old.digest === one.digest && old.updates.length === one.updates.length;
 }
 
 /** The same key for the same filters, in whatever order they are given. */

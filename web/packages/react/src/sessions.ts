@@ -51,6 +51,9 @@ const MANY = 20;
 const POURING = 5;
 const LONGEST_MS = 1000;
 
+/** No frame is waited for longer: an iframe that is out of view gets none, although its page is not hidden. */
+const FRAME_MS = 100;
+
 /** The minimum number of messages read from a session's end, and with each look further up: turns are read whole. */
 const MESSAGES = 80;
 
@@ -239,14 +242,14 @@ export class Sessions {
     // A hidden tab gets no animation frames, but must keep up all the same.
     if (globalThis.document?.hidden !== false) return void setTimeout(this.#flush, 50);
     document.addEventListener("visibilitychange", this.#flush);
-    requestAnimationFrame((now) => this.#frame(now, now, 0));
+    nextFrame((now) => this.#frame(now, now, 0));
   }
 
   #frame(now: number, since: number, before: number): void {
     const { length } = this.#queue;
     const pours = length >= MANY && length - before >= POURING && now - since < LONGEST_MS;
     if (!pours) return this.#flush();
-    requestAnimationFrame((next) => this.#frame(next, since, length));
+    nextFrame((next) => this.#frame(next, since, length));
   }
 
   readonly #flush = (): void => {
@@ -259,6 +262,18 @@ export class Sessions {
     }
     for (const [id, list] of events) this.#set(id, { missing: false, loading: false, error: undefined, view: foldAll(this.get(id).view, list) });
   };
+}
+
+/** At the next frame, or after `FRAME_MS` without one. */
+function nextFrame(draw: (now: number) => void): void {
+  const frame = requestAnimationFrame((now) => {
+    clearTimeout(timer);
+    draw(now);
+  });
+  const timer = setTimeout(() => {
+    cancelAnimationFrame(frame);
+    draw(performance.now());
+  }, FRAME_MS);
 }
 
 const known = new WeakMap<CountersignClient, Sessions>();

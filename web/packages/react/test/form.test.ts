@@ -85,9 +85,29 @@ describe("form", () => {
     });
   });
 
+  it.each(['{"a":1,"a":2}', '{"a":1,"a":1}'])("names the key that is there twice, whatever its values: %s", (raw) => {
+    expect(readEdit({ tab: "json", texts: {}, raw }, undefined, args)).toEqual({ ok: false, errors: { "": { key: "edit.error.duplicate", n: "a" } } });
+  });
+
   it("lets a value be edited that does not fit its schema", () => {
     expect(fieldsOf(schema, json('{"symbol":5}'))![0]).toMatchObject({ kind: "json" });
     expect(fieldsOf(schema, json('{"side":"hold"}'))![3]).toMatchObject({ kind: "string" });
+  });
+});
+
+describe("u2: a text whose line ends a field cannot restore", () => {
+  const schema = json('{"type":"object","properties":{"text":{"type":"string"},"lines":{"type":"array","items":{"type":"string"}},"in":{"type":"object","properties":{"text":{"type":"string"}}}}}');
+  const kinds = (text: string) => fieldsOf(schema, { text, lines: [text], in: { text } })!.map((f) => f.fields?.[0]?.kind ?? f.kind);
+
+  it.each(["a\r\nb\nc", "a\nb\r\n", "a\rb", "a\r\r\n"])("is written as JSON: %j", (text) => {
+    expect(kinds(text)).toEqual(["json", "json", "json"]);
+    const fields = fieldsOf(schema, { text: "a" })!;
+    const raw = { tab: "json" as const, texts: {}, raw: JSON.stringify({ text }) };
+    expect(switchTab(raw, fields, { text: "a" })).toBe(raw);
+  });
+
+  it.each(["a\r\nb\r\n", "a\n\nb", "\n", "a"])("is none with ends of one kind: %j", (text) => {
+    expect(kinds(text)).toEqual(["string", "list", "string"]);
   });
 });
 

@@ -288,6 +288,15 @@ describe("useSession", () => {
     expect([page.textContent, frames.mock.calls.length]).toEqual(["running false open", 0]);
   });
 
+  it("keeps up in an iframe out of view, which has no frames and is not hidden", async () => {
+    const { page } = await show(<Chat />);
+    const frames = vi.spyOn(window, "requestAnimationFrame").mockReturnValue(0);
+    Socket.last.receive(...Array.from({ length: 25 }, (_, i) => status(1 + i, "running")));
+    await wait(250);
+    frames.mockRestore();
+    expect([page.textContent, session.view.lastSeq]).toEqual(["running false open", 25]);
+  });
+
   it("tells one that is deleted, and keeps nothing of it", async () => {
     await show(<Chat />);
     Socket.last.receive(status(1, "running"));

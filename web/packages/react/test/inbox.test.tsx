@@ -128,6 +128,19 @@ describe("useInbox", () => {
     expect([page.querySelector("i")?.textContent, asked.length]).toEqual(["3", 6]);
   });
 
+  it("tells that the session of a request is held, and that it is no longer", async () => {
+    const fork = { reason: "fork", message: "Nobody has continued this fork yet." };
+    let held: object | undefined;
+    const fetch = (async () => new Response(JSON.stringify({ approvals: [{ approval_key: "a", session_id: "s", actions: [], held }] }))) as typeof globalThis.fetch;
+    await show(<List />, { client: connected(), http: new CountersignHttp({ fetch }) });
+    await wait(1);
+    for (const now of [fork, { ...fork, reason: "restored" }, { reason: "restored", message: "From a backup." }, undefined]) {
+      held = now;
+      await wait(10_010);
+      expect(inbox.requests[0]?.held).toEqual(now);
+    }
+  });
+
   it("is drawn anew only with what has changed", async () => {
     const { keys, http } = serving(["a", "b"]);
     await show(<List />, { client: connected(), http });

@@ -10,6 +10,7 @@ import { allowedOf, configOf, progress, type DecisionType } from "@countersign/c
 import { useDecisions, visibleText, type PendingProps } from "@countersign/react";
 import { needsSight } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
+import { composes } from "../../lib/composes.js";
 import type { ActionDraft } from "../../lib/decisions.js";
 import { isBarred } from "../../lib/people.js";
 import { useBar } from "../../state/bar.js";
@@ -47,7 +48,7 @@ export function DecisionCard({ approval, replying }: PendingProps) {
 
   const onKeyDown = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
-    if (others || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.nativeEvent.isComposing || busy) return;
+    if (others || event.repeat || event.ctrlKey || event.metaKey || event.altKey || composes(event) || busy) return;
     const at = actionAt(target) ?? (single ? 0 : calls.findIndex(({ choice }) => choice === undefined));
     const { choice: chosen, alwaysDraft } = calls[at] ?? {};
     if (event.key === "Escape" && (chosen || alwaysDraft)) {

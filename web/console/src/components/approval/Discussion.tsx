@@ -4,6 +4,7 @@ import { decidingRole, type ApprovalView, type UpdateView } from "@countersign/c
 import { useDraft, Visible, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
+import { composes } from "../../lib/composes.js";
 import { personName, roleName } from "../../lib/people.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { useIntoView } from "../../lib/useIntoView.js";
@@ -169,6 +170,7 @@ function CommentForm({ approval, onClose }: { approval: ApprovalView; onClose: (
         void send();
       }}
       onKeyDown={(e) => {
+        if (composes(e)) return;
         if (e.key === "Escape") onClose();
         if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void send();
       }}

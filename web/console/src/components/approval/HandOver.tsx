@@ -1,6 +1,8 @@
 import { useId, useRef, useState } from "react";
 import { decidingRole, type ApprovalView } from "@countersign/client";
+import { useDraft } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
+import { composes } from "../../lib/composes.js";
 import { roleName } from "../../lib/people.js";
 import { useIntoView } from "../../lib/useIntoView.js";
 import { useRequest } from "../../lib/useRequest.js";
@@ -26,8 +28,8 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
   // The session's owner is a single person, so there is nobody within that role to hand it to.
   const choices = [...(now === undefined ? [] : [now]), ...roles.filter((role) => role !== now)];
   const [role, setRole] = useState(roles.find((r) => r !== now) ?? choices[0] ?? "");
-  const [person, setPerson] = useState("");
-  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useDraft(`hand:${approval.approvalKey}`, () => ({ person: "", reason: "" }));
+  const { person, reason } = typed;
   const { busy, error, run } = useRequest();
   const same = role === now;
   const ready = !busy && role !== "" && (!same || person.trim() !== "" || assigned);
@@ -40,7 +42,9 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
       ...(person.trim() ? { subject: person.trim() } : {}),
       ...(reason.trim() ? { text: reason.trim() } : {}),
     };
-    if (await run(() => client.reassign(to))) onClose();
+    if (!(await run(() => client.reassign(to)))) return;
+    setTyped(undefined);
+    onClose();
   };
   return (
     <form
@@ -50,7 +54,7 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
         e.preventDefault();
         void send();
       }}
-      onKeyDown={(e) => e.key === "Escape" && onClose()}
+      onKeyDown={(e) => e.key === "Escape" && !composes(e) && onClose()}
     >
       <div className="talk-fields">
         <div className="field">
@@ -84,7 +88,7 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
             value={person}
             disabled={busy}
             aria-describedby={`${id}-hint`}
-            onChange={(e) => setPerson(e.target.value)}
+            onChange={(e) => setTyped({ ...typed, person: e.target.value })}
           />
         </div>
       </div>
@@ -101,7 +105,7 @@ export function HandOver({ approval, roles, assigned, onClose }: Props) {
           autoComplete="off"
           value={reason}
           disabled={busy}
-          onChange={(e) => setReason(e.target.value)}
+          onChange={(e) => setTyped({ ...typed, reason: e.target.value })}
         />
       </div>
       <Refused error={error} />

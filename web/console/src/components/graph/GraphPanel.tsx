@@ -3,6 +3,7 @@ import { lazy, Suspense, useId, useState } from "react";
 import type { SessionGraph, SessionView } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
+import { composes } from "../../lib/composes.js";
 import { late } from "../../lib/late.js";
 import { readLocal, writeLocal } from "../../lib/storage.js";
 import { Icon } from "../Icon.js";
@@ -53,7 +54,7 @@ export function GraphPanel({ view, onClose }: { view: SessionView; onClose: () =
     <aside
       className="graph-panel"
       aria-labelledby={id}
-      onKeyDown={(e) => e.key === "Escape" && !e.nativeEvent.isComposing && close()}
+      onKeyDown={(e) => e.key === "Escape" && !composes(e) && close()}
     >
       <div className="graph-head">
         <h2 id={id}>{t("graph.heading")}</h2>

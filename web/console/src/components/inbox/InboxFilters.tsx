@@ -10,11 +10,12 @@ interface Props {
   query: InboxQuery;
   /** The rows from which the filters choose. */
   rows: readonly ListedApproval[];
-  onQuery: (query: InboxQuery) => void;
+  /** Changes what is shown then, which may be something else already. */
+  onChange: (change: (now: InboxQuery) => InboxQuery) => void;
 }
 
 /** Searching, filtering and grouping. A filter is shown only if it has something to choose between. */
-export function InboxFilters({ query, rows, onQuery }: Props) {
+export function InboxFilters({ query, rows, onChange }: Props) {
   const { t } = useI18n();
   const id = useId();
   const [open, setOpen] = useState(false);
@@ -33,7 +34,7 @@ export function InboxFilters({ query, rows, onQuery }: Props) {
           aria-label={t("inbox.search")}
           placeholder={t("inbox.search")}
           value={search}
-          onChange={(e) => onQuery({ ...query, search: e.target.value })}
+          onChange={({ target }) => onChange((now) => ({ ...now, search: target.value }))}
         />
       </div>
       <button type="button" className="button small inbox-more-filters" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
@@ -48,10 +49,12 @@ export function InboxFilters({ query, rows, onQuery }: Props) {
             aria-label={t(`inbox.filter.${filter}`)}
             data-set={filters[filter] !== undefined || undefined}
             value={filters[filter] ?? ""}
-            onChange={(e) => {
-              const { [filter]: _, ...rest } = filters;
-              onQuery({ ...query, filters: e.target.value === "" ? rest : { ...rest, [filter]: e.target.value } });
-            }}
+            onChange={({ target: { value } }) =>
+              onChange((now) => {
+                const { [filter]: _, ...rest } = now.filters;
+                return { ...now, filters: value === "" ? rest : { ...rest, [filter]: value } };
+              })
+            }
           >
             <option value="">{t(`inbox.all.${filter}`)}</option>
             {choices.map(([value, n]) => (
@@ -66,7 +69,7 @@ export function InboxFilters({ query, rows, onQuery }: Props) {
           aria-label={t("inbox.group")}
           data-set={group !== undefined || undefined}
           value={group ?? ""}
-          onChange={(e) => onQuery({ ...query, group: (e.target.value || undefined) as Group | undefined })}
+          onChange={({ target }) => onChange((now) => ({ ...now, group: (target.value || undefined) as Group | undefined }))}
         >
           <option value="">{t("inbox.group.none")}</option>
           {GROUPS.map((one) => (
@@ -76,7 +79,7 @@ export function InboxFilters({ query, rows, onQuery }: Props) {
           ))}
         </select>
         {(set > 0 || search !== "") && (
-          <button type="button" className="link" onClick={() => onQuery({ ...query, search: "", filters: {}, group: undefined })}>
+          <button type="button" className="link" onClick={() => onChange((now) => ({ ...now, search: "", filters: {}, group: undefined }))}>
             {t("inbox.clear")}
           </button>
         )}

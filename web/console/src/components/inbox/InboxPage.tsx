@@ -11,7 +11,7 @@ import { timeText } from "../../lib/time.js";
 import { bringBack, putOffRequest } from "../../state/later.js";
 import { waiting } from "../../state/lists.js";
 import { useWaiting } from "../../state/me.js";
-import { route, showInbox } from "../../state/route.js";
+import { inboxNow, showInbox } from "../../state/route.js";
 import { focusCard } from "../approval/focus.js";
 import { rowTitle } from "../approval/title.js";
 import { Refused } from "../Refusal.js";
@@ -43,6 +43,10 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
   const list = useRef<HTMLDivElement>(null);
   const walk = useWalk(query, listing, list);
   const { order, putOff } = listing;
+  const change = (changed: (now: InboxQuery) => InboxQuery) => {
+    const now = inboxNow();
+    if (now) showInbox(changed(now), false);
+  };
 
   const onBulkStored = (done: ListedApproval[], choice: BulkChoice) => {
     const keys = done.map((row) => row.approvalKey);
@@ -89,7 +93,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
       <div className="inbox" data-open={open !== undefined || undefined}>
         <div className="inbox-head" ref={head}>
           <InboxTabs query={query} listing={listing} />
-          <InboxFilters query={query} rows={listing.tabs[query.tab]} onQuery={(next) => showInbox(next, false)} />
+          <InboxFilters query={query} rows={listing.tabs[query.tab]} onChange={change} />
         </div>
         <div className="inbox-side-list">
           {/* Beside an open request, the one decided before it stays in view. */}
@@ -199,7 +203,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
   }, [open]);
 
   const go = (next: string | undefined) => {
-    const { inbox } = route.get();
+    const inbox = inboxNow();
     if (!inbox) return;
     showInbox({ ...inbox, open: next }, inbox.open === undefined);
     if (next === undefined) focusRow(inbox.open, list.current);
@@ -239,7 +243,7 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
 }
 
 /** The request that is open in the inbox, if the inbox is open. */
-const opened = () => route.get().inbox?.open;
+const opened = () => inboxNow()?.open;
 
 /** Moves the focus back to the row that was open, or to the list if it is gone. */
 function focusRow(approvalKey: string | undefined, list: HTMLElement | null): void {

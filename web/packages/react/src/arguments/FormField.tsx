@@ -43,6 +43,10 @@ function PlainField(props: FieldProps) {
   // As it was when the field was drawn: another element in the middle of typing would lose the focus.
   const [isLong, setLong] = useState(text.length > 60);
   if (!isLong && text.includes("\n")) setLong(true);
+  // A browser makes every line end `\n`: what is written gets those of the text again.
+  const [lastEnd, setLastEnd] = useState("\n");
+  const lineEnd = /\r?\n/.exec(text)?.[0] ?? lastEnd;
+  if (lineEnd !== lastEnd) setLastEnd(lineEnd);
   const wrong = errorAt(errors, place) !== undefined || problems.length > 0;
   const options = optionsOf(field, words ? t : undefined);
   const common = {
@@ -76,7 +80,7 @@ function PlainField(props: FieldProps) {
           {...part(field.kind === "json" ? "code" : "input")}
           rows={Math.min(10, Math.max(2, text.split("\n").length + (text.length > 160 ? 2 : 0)))}
           spellCheck={false}
-          onChange={(e) => onDraft(e.target.value)}
+          onChange={(e) => onDraft(e.target.value.replaceAll("\n", lineEnd))}
         />
       ) : (
         <input

@@ -153,7 +153,7 @@ function field(name: string, schema: JsonObject, value: JsonValue | undefined, r
   };
   const made = { ...base, ...kindOf(schema, value, context) };
   // A field must show the exact value: read back, it is the same.
-  return value === undefined || fits(made, value) ? made : { ...base, kind: typeof value === "string" ? "string" : "json" };
+  return value === undefined || fits(made, value) ? made : { ...base, kind: typeof value === "string" && isKept(value) ? "string" : "json" };
 }
 
 type Kind = Pick<Field, "kind" | "options" | "labels" | "fields" | "item">;
@@ -186,8 +186,9 @@ function fits(made: Field, value: JsonValue): boolean {
   const isChoice = (one: JsonValue) => made.options?.includes(stringifyJson(one)) ?? false;
   switch (made.kind) {
     case "string":
+      return typeof value === "string" && isKept(value);
     case "boolean":
-      return typeof value === made.kind;
+      return typeof value === "boolean";
     case "number":
     case "integer":
       return isNumber(value);
@@ -197,9 +198,16 @@ function fits(made: Field, value: JsonValue): boolean {
       return Array.isArray(value) && value.every(isChoice);
     default: {
       const draft = fieldDraft(made, value);
-      return made.kind === "json" || (typeof draft !== "string" && equalJson(read(made, draft, undefined, "", noErrors()), value));
+      return made.kind === "json" || (typeof draft !== "string" && isKept(draft) && equalJson(read(made, draft, undefined, "", noErrors()), value));
     }
   }
+}
+
+/** Whether fields give its texts back unchanged: browsers make every line end `\n`, and only one kind can be restored. */
+function isKept(draft: FieldDraft): boolean {
+  if (typeof draft !== "string") return Object.values(draft).every(isKept);
+  const ends = new Set(draft.match(/\r\n|\r|\n/g));
+  return ends.size < 2 && !ends.has("\r");
 }
 
 /** The names of choices stand beside them, as the older form of MCP's questions has it. */
@@ -278,8 +286,8 @@ export function switchTab(draft: EditDraft, fields: Field[], original: JsonObjec
 
 /** Whether the fields can show these arguments, which may have been written as JSON. */
 export function fitsForm(fields: Field[], args: JsonObject): boolean {
-  const back = readMembers(fields, newEdit(fields, args).texts, args, "", noErrors());
-  return equalJson(back, args);
+  const { texts } = newEdit(fields, args);
+  return isKept(texts) && equalJson(readMembers(fields, texts, args, "", noErrors()), args);
 }
 
 function readRaw(raw: string): EditResult {
