@@ -1,10 +1,10 @@
 //! Appends of several sessions that are committed together.
 //!
-//! While few are under way an append is sent at once, by itself. Later ones wait until one of these has ended, and are
-//! then sent together, in one transaction of at most two statements: they share its round trips, the start of a statement, its
-//! commit and the wait for the disk. A statement finds nothing of an append whose session is not at the expected position, and
-//! that does not affect the others. An append that is not stored this way is stored by itself, or refused with the reason, as
-//! if it had not waited.
+//! While few are under way an append is sent at once, alone. Later ones wait until one of these has ended, and are then sent
+//! together, in one transaction of at most two statements: they share its round trips, the start of a statement, its commit
+//! and the wait for the disk. A statement finds nothing of an append whose session is not at the expected position, and that
+//! does not affect the others. An append that is not stored this way is stored alone, or refused with the reason, as if it had
+//! not waited.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -144,7 +144,7 @@ async fn go(mut worker: Worker) {
     }
 }
 
-/// Stores one by itself, or several together, and then, by itself, each that was not stored.
+/// Stores one alone, or several together, and then, alone, each that was not stored.
 async fn store(pool: Pool, mut appends: Vec<Waiting>) {
     if appends.len() == 1
         && let Some(one) = appends.pop()
