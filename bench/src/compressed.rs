@@ -26,7 +26,7 @@ const LONG: usize = 10_000;
 const SHORT: usize = 10;
 /// Turns of each session that are measured, alternating.
 const ROUNDS: usize = 200;
-/// Tokens: every tenth turn or so is one that compresses.
+/// Tokens: about every tenth turn compresses.
 const BUDGET: u64 = 1_000;
 const KEEP: u32 = 2;
 

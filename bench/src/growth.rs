@@ -8,7 +8,7 @@ use crate::{
 };
 
 const CYCLES: usize = 400;
-/// Neighbouring cycles whose median stands for one: single commits on a shared disk vary a lot.
+/// Neighbouring cycles whose median is measured: single commits on a shared disk vary a lot.
 const AROUND: usize = 10;
 /// Sessions measured side by side, a cycle of each in turn, so that a slow moment hits early and late alike.
 const SESSIONS: usize = 3;

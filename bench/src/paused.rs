@@ -58,7 +58,7 @@ pub(crate) fn in_memory() -> Result<()> {
     Ok(())
 }
 
-/// The figures that this program prints in a process of its own.
+/// The figures that this program prints in a separate process.
 fn figures(arguments: &[&str]) -> Result<Vec<f64>> {
     let told = std::process::Command::new(std::env::current_exe()?).args(arguments).output()?;
     let told = String::from_utf8(told.stdout)?;
@@ -80,8 +80,8 @@ pub(crate) fn hundred_thousand() -> Result<Vec<Verdict>> {
     executor.shutdown_timeout(std::time::Duration::from_secs(5));
     let files = std::fs::read_dir(dir.path())?.map(|file| Ok(file?.metadata()?.len()));
     let stored: u64 = files.sum::<std::io::Result<u64>>()?;
-    // Measured in a separate process, like a server started on them: the one that made them keeps the memory of its
-    // allocator.
+    // Measured in a separate process, like a server started on them: the process that made them keeps its allocator's
+    // memory.
     let [resident, half, most] = figures(&[SERVE, path.to_str().ok_or("a path that is not UTF-8")?])?[..] else {
         return Err("the sessions could not be served".into());
     };

@@ -24,7 +24,7 @@ use crate::{
 };
 
 const CYCLES: usize = 400;
-/// Neighbouring cycles whose median stands for one: single commits on a shared disk vary a lot.
+/// Neighbouring cycles whose median is measured: single commits on a shared disk vary a lot.
 const AROUND: usize = 10;
 /// Sessions measured one after the other.
 const SESSIONS: usize = 5;

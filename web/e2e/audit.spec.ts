@@ -43,7 +43,7 @@ test("u1 r8: the newest record comes first, with who and when, and leads to its 
   await expect(rows(page).nth(2).locator("pre")).toContainText('"order_ref": 9007199254740993');
   await expect(rows(page).nth(1).getByRole("link", { name: "Session s1" })).toHaveAttribute("href", "#/s/s1");
 
-  // Whoever is no auditor has no link to it, and is told why at its address.
+  // A person who is no auditor has no link to it, and its address says why.
   const alice = await tabOf(context, "alice", `${url}/#/audit`);
   await expect(alice.getByRole("alert")).toContainText("You may not do this.");
   await expect(alice.getByRole("alert")).toContainText("auditor");

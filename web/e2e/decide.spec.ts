@@ -87,7 +87,7 @@ test("a refused edit says why, keeps what was typed, and can be corrected", asyn
   const { url } = await serve({ turns: oneOrder });
   const card = await openCard(page, url);
   await card.getByRole("button", { name: "Edit" }).click();
-  // What the schema says simply is said while it is typed.
+  // A simple rule of the schema is checked while the person types.
   await expect(card.getByText("At most 1000.")).toHaveClass("hint");
   await card.getByLabel("quantity").fill("5000");
   await expect(card.getByText("At most 1000.")).toHaveClass("field-error");
@@ -229,7 +229,7 @@ test("the keyboard is enough", async ({ page, serve }) => {
   await page.keyboard.press("Escape");
   await expect(card.getByRole("button", { name: "Approve" })).toBeFocused();
   await page.keyboard.press("e");
-  // The first field: arguments stand in canonical order, as they are hashed and run.
+  // The first field: arguments are in canonical order, as they are hashed and run.
   await expect(card.locator("input").first()).toBeFocused();
   await page.keyboard.press("Escape");
   await expect(card.getByRole("button", { name: "Approve" })).toBeFocused();

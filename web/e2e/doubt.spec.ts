@@ -1,4 +1,4 @@
-/** A call that a server was in the middle of when it ended: what is said of it to whoever has to decide. */
+/** A call that was running when its server ended: what its reviewer reads about it. */
 import { checkAccessible, expect, hasNoSidewaysScroll, test } from "./support/console.js";
 import { LANGUAGES, wordsOf } from "./support/words.js";
 

@@ -4,7 +4,7 @@ import { checkAccessible, expect, hasNoSidewaysScroll, resolved, send, test } fr
 import type { ServerOptions } from "./support/server.js";
 import { placesOf } from "./support/words.js";
 
-/** An order that an admin decides; what is looked up beside it fails the turn. */
+/** An order that an admin decides; a lookup beside it fails the turn. */
 const failing: ServerOptions = {
   turns: [
     {
@@ -23,7 +23,7 @@ const failing: ServerOptions = {
 const end = (page: Page) => page.locator(".turn-end.failed");
 const tool = (page: Page, name: string) => page.locator(".tool", { hasText: name });
 
-/** Approve what is looked up: the turn fails, and the order stays. */
+/** Approve the lookup: the turn fails, and the order stays pending. */
 async function fail(page: Page, url: string): Promise<Locator> {
   await page.goto(url);
   await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
@@ -114,7 +114,7 @@ test("s24: a turn that used up its model calls is allowed more", async ({ page, 
   await expect(page.getByRole("combobox", { name: "Agent", exact: true })).toBeVisible();
   await send(page);
   await expect(end(page)).toContainText("limit of model calls");
-  // Nothing is left of it but the question what to do next.
+  // Nothing is pending: the page only asks what to do next.
   await expect(end(page).getByRole("button", { name: "Give up this turn" })).toHaveCount(0);
   const field = end(page).getByLabel("More model calls");
   await expect(field).toHaveValue("1");

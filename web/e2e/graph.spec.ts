@@ -1,4 +1,4 @@
-/** The graph beside the chat: it shows where the session stands, and follows it. */
+/** The graph beside the chat: it shows the session's position, and follows it. */
 import type { Page } from "@playwright/test";
 import {
   begin,

@@ -22,7 +22,7 @@ test("a closed group shows its summary and opens to its steps", async ({ page, s
   await expect(row).toHaveAttribute("aria-expanded", "true");
   await expect(group.locator(".tool-message")).toHaveText(["Price of VNM", "Price of FPT"]);
   await expect(group.getByText("Thinking")).toBeVisible();
-  // What is said stands outside.
+  // The answer is outside the group.
   await expect(group).not.toContainText("Both are fine.");
   await row.press("Enter");
   await expect(group.locator(".tool").first()).toBeHidden();
@@ -30,7 +30,7 @@ test("a closed group shows its summary and opens to its steps", async ({ page, s
 
 test("a group is open while the agent works in it", async ({ page, serve }) => {
   const { url } = await serve({
-    // It goes on for as long as anybody looks.
+    // It runs for longer than the test.
     turns: [{ thinking: "I look.", calls: [{ name: "price", args: '{"symbol":"VNM"}' }] }, { text: "Fine.", delay_ms: 60_000 }],
   });
   await page.goto(url);

@@ -1,4 +1,4 @@
-/** The history that the client makes of the events is the one that the server answers, at every pause. */
+/** At every pause the history that the client makes of the events equals the server's. */
 import {
   CountersignHttp,
   emptySession,

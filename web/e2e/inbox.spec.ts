@@ -1,4 +1,4 @@
-/** The inbox: all that waits, however much that is; finding in it, deciding in it, one by one and many at once. */
+/** The inbox: all pending requests, however many; searching, and deciding one by one or many at once. */
 import type { Page } from "@playwright/test";
 import {
   ask,
@@ -28,10 +28,10 @@ const titles = (page: Page) => page.locator(".inbox-title");
 const pane = (page: Page) => page.getByRole("region", { name: "Open request" });
 const heading = (page: Page) => pane(page).locator(".card-head h2");
 const said = (page: Page) => page.locator("[role=status].visually-hidden");
-/** What opens by itself takes a moment before it listens to keys that may have been meant for the one before. */
+/** A request that opens on its own ignores keys for a moment: they may have been meant for the one before. */
 const settled = (page: Page) => expect(page.locator(".inbox-pane[data-settling]")).toHaveCount(0);
 
-/** Press a key, and once more in the same moment in which the card with this title has opened by itself. */
+/** Press a key, and once more at the moment when the card with this title has opened on its own. */
 async function pressOnNext(page: Page, key: string, title: string): Promise<void> {
   type Pressing = Window & { pressed?: Promise<void> };
   await page.evaluate(
@@ -53,14 +53,14 @@ async function pressOnNext(page: Page, key: string, title: string): Promise<void
   await page.evaluate(() => (window as Pressing).pressed);
 }
 
-/** A server with orders that wait, the first with the soonest deadline. */
+/** A server with pending orders, the first with the soonest deadline. */
 async function waiting(serve: (options: ServerOptions) => Promise<{ url: string }>, symbols: string[], more: Partial<ServerOptions> = {}) {
   const { url } = await serve({ ...orders, ...more });
   for (const symbol of symbols) await begin(url, symbol.toLowerCase().replace(/[^a-z]/g, "").slice(0, 30), symbol);
   return url;
 }
 
-/** What was decided through this page, as it went to the server. */
+/** The decisions of this page, as sent to the server. */
 function decisionsOf(page: Page): { approval_key: string; decisions: { type: string; digest?: string; args_digest?: string; message?: string }[] }[] {
   const sent: ReturnType<typeof decisionsOf> = [];
   page.on("websocket", (socket) =>
@@ -74,7 +74,7 @@ function decisionsOf(page: Page): { approval_key: string; decisions: { type: str
 
 test("u1: 300 requests are counted, listed by their deadline, searched and walked through at once", async ({ page, serve }) => {
   const { url } = await serve({ turns: [call(order)], timeout: 3000 });
-  // The first asked is the first to be rejected by itself.
+  // The oldest request is the first to time out.
   await begin(url, "first");
   await beginAll(url, Array.from({ length: 299 }, (_, i) => `s${i}`));
 
@@ -196,10 +196,10 @@ risk = "high"
   await bob.getByRole("checkbox", { name: "Select all 2 of alice" }).check();
   await expect(bob.getByText("Selected: 2")).toBeVisible();
   await checkAccessible(bob, "a grouped inbox");
-  // A tool and an agent that all of them have are nothing to choose between.
+  // With one tool and one agent there is nothing to choose between.
   await expect(bob.getByLabel("Tool", { exact: true })).toHaveCount(0);
 
-  // A link opens one request; where it has been decided it says how.
+  // A link opens one request; if it is decided, the page says how.
   await signIn(page, "alice");
   await page.goto(`${url}/#/inbox?open=s1_1`);
   await expect(heading(page)).toHaveText("Order VNM");
@@ -228,7 +228,7 @@ approval = { timeout = 3000, levels = ["legal"], quorum = 2 }
   await page.reload();
   await expect(titles(page)).toHaveText(["pay", "pay"]);
 
-  // Somebody else's vote is in the row by itself, and on the card with its time.
+  // Somebody else's vote appears in the row without a reload, and on the card with its time.
   const authorization = "Bearer eve-token";
   const asked = (await (await fetch(`${url}/v1/approvals?status=waiting&tool=pay&session_id=s1`, { headers: { authorization } })).json()) as {
     approvals: { approval_key: string }[];
@@ -326,7 +326,7 @@ test("u1: ? shows the keys, and single letters can be switched off", async ({ pa
   const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
   await expect(help).toContainText("Reject the open request");
   await checkAccessible(page, "the keys");
-  // What is behind it hears nothing.
+  // The page behind it gets no keys.
   await page.keyboard.press("j");
   await expect(page).toHaveURL(/#\/inbox$/);
   await help.getByRole("checkbox", { name: "Single-letter shortcuts are on" }).uncheck();
@@ -433,7 +433,7 @@ test("u1: later hides a request here only, and it can be brought back", async ({
   await expect(heading(page)).toHaveText("Order BBB");
   await expect(said(page)).toContainText("Hidden until");
   await expect(titles(page)).toHaveText(["Order BBB"]);
-  // It still waits, but not for now.
+  // It is still pending, but hidden for now.
   await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
   await page.reload();
   await expect(titles(page)).toHaveText(["Order BBB"]);
@@ -497,7 +497,7 @@ test("who was first is said where the request was open, and nothing that was typ
   const other = await context.newPage();
   await other.goto(`${url}/#/inbox?open=aaa_1`);
   await pane(other).getByRole("button", { name: "Approve" }).click();
-  // It stays: nothing opens by itself where nothing was decided here.
+  // It stays: no other request opens on its own unless this page has decided one.
   await expect(pane(page).locator(".late")).toContainText("Too expensive");
   await expect(pane(page).locator(".resolved")).toContainText("Approved");
   await expect(page).toHaveURL(/open=aaa_1/);

@@ -1,4 +1,4 @@
-/** What a node of a graph asks, answered in the console of a program that serves a graph of its own. */
+/** Questions of a graph's nodes, answered in the console of a program that serves its own graph. */
 import type { Locator, Page } from "@playwright/test";
 import { checkAccessible, expect, hasNoSidewaysScroll, resolved, signIn, test } from "./support/console.js";
 import { startGraph, type GraphServer } from "./support/graph.js";
@@ -143,7 +143,7 @@ for (const [language, width, colorScheme] of EVERYWHERE) {
     await press(page, sending(cardOf(page, "Short: Black.")));
     await shot("reviews");
     for (const topic of TOPICS) {
-      // The articles stand on the card that comes next, too.
+      // The next card shows the articles too.
       const card = cardOf(page, `Short: ${topic}.`).filter({ hasText: "review" });
       await choose(page, card.getByLabel("accept"), t("interrupt.yes"));
       await write(page, card.getByLabel("rating"), "5");

@@ -11,7 +11,7 @@ const test = base.extend({
   },
 });
 
-/** After a decision the agent goes on, and its conversation with it. */
+/** After a decision the agent continues, and so does its conversation. */
 const movedOn = { movedOn: true };
 
 const message = (page: Page, t: Words) => page.getByLabel(t("composer.label"));

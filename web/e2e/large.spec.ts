@@ -1,4 +1,4 @@
-/** What no frame can carry: it is said where it was written, stays there, and nothing else waits behind it. */
+/** Input that no frame can carry: the field says so and keeps it, and nothing else queues behind it. */
 import { expect, send, test } from "./support/console.js";
 
 test("u1: a message that is too large for the server is refused at once, with its words given back, and the next one goes out", async ({ page, serve }) => {

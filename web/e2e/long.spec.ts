@@ -10,12 +10,12 @@ test("u3: a thousand exchanges open with their end drawn, and the rest comes on 
   const { url } = await serve({ turns });
   for (let n = 1; n <= EXCHANGES; n++) await begin(url, "long", `Question ${n}`);
 
-  // The page first, so that what is measured is the session.
+  // The page first, so that only the session is measured.
   await page.goto(url);
   await expect(page.locator(".session-link, .sidebar a").filter({ hasText: "Question 1" }).first()).toBeVisible();
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("Performance.enable");
-  // What comes of the session: frames, and answers to requests for what came before.
+  // What the page loads of the session: frames, and answers to requests for earlier events.
   const came = { frames: 0, bytes: 0, earlier: 0 };
   await cdp.send("Network.enable");
   cdp.on("Network.webSocketFrameReceived", ({ response }) => ((came.frames += 1), (came.bytes += response.payloadData.length)));
@@ -50,7 +50,7 @@ test("u3: a thousand exchanges open with their end drawn, and the rest comes on 
   await expect(page.locator(".markdown").last()).toBeInViewport();
   await checkAccessible(page, "the end of a long session");
 
-  // Scrolling up draws more, and what is read stays where it is.
+  // Scrolling up draws more, and the text being read stays in place.
   const area = page.locator(".chat-scroll");
   const first = page.locator(".bubble").filter({ hasText: new RegExp(`^Question ${EXCHANGES - 19}$`) });
   await expect(drawn.first()).toContainText(`Question ${EXCHANGES - 19}`);
@@ -82,7 +82,7 @@ test("u3: a thousand exchanges open with their end drawn, and the rest comes on 
   const questions = await page.locator(".message.user .bubble").allTextContents();
   expect(questions).toEqual(questions.map((_, i) => `Question ${EXCHANGES - questions.length + 1 + i}`));
 
-  // What comes at the end does not move it; going on from there leaves the rest behind.
+  // New messages at the end do not move it; jumping to the end leaves the rest behind.
   await page.getByRole("button", { name: "Jump to the newest" }).click();
   await expect(page.locator(".markdown").last()).toBeInViewport();
   await send(page, "One more");
@@ -103,7 +103,7 @@ for (const height of [800, 9000]) {
     // The list that the agent wrote long before.
     await expect(page.locator(".todo-dock-now")).toHaveText("Read the report");
 
-    // Its earlier points are shown with what stood before them, back to the first.
+    // Its earlier points are shown with the conversation before them, back to the first.
     await page.getByRole("button", { name: "Earlier points" }).click();
     const past = page.getByRole("dialog");
     const more = past.getByRole("button", { name: "Show more" });
@@ -122,7 +122,8 @@ for (const height of [800, 9000]) {
     const earlier = page.locator("button.chat-earlier");
     while (await earlier.isVisible()) {
       const before = await questions.count();
-      // What is near the edge is read by itself, which may take the button away meanwhile; a press that took too long is made again.
+      // Near the edge the page reads earlier messages on its own, which may remove the button meanwhile; a press that took too long
+      // is repeated.
       await expect(async () => {
         await earlier.press("Enter", { timeout: 1000 }).catch(() => {});
         expect((await questions.count()) > before || !(await earlier.isVisible())).toBe(true);

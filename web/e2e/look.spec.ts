@@ -1,4 +1,4 @@
-/** What it looks like: phone width, languages, accessibility, and text that must not be taken for markup. */
+/** Appearance: phone width, languages, accessibility, and text that must not be taken for markup. */
 import {
   ask,
   begin,
@@ -171,7 +171,7 @@ for (const [locale, approve, heading, edit, atMost, noJson, says] of [
       const card = page.locator(".card");
       await expect(card.getByRole("heading", { level: 2 })).toHaveText(heading);
       await expect(card.getByRole("button", { name: approve })).toBeVisible();
-      // What is wrong in a form is said in the page's language; what only the server can say stands apart.
+      // A form's own errors are in the page's language; the server's errors are set apart.
       await card.getByRole("button", { name: edit }).click();
       await card.getByLabel("quantity").fill("5000");
       await expect(card.locator(".field-error")).toHaveText(atMost);

@@ -1,4 +1,4 @@
-/** Writing while something waits: what becomes of that is said and chosen, and nothing that was written is lost. */
+/** Writing while a request is pending: the person chooses what happens to the text, and none of it is lost. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { ask, call, checkAccessible, expect, goal, hasNoSidewaysScroll, oneOrder, openCard, resolved, send, test } from "./support/console.js";
 
@@ -88,7 +88,7 @@ test("w9: who does not own the session writes no message for it", async ({ page,
   await bob.getByLabel("Message to the agent").fill("hi");
   await expect(bob.locator(".way")).toHaveCount(0);
 
-  // Requester and time stand on the card for both; who decided and when on what is left of it.
+  // The card shows both people the requester and the time; the line that replaces it, who decided and when.
   await expect(bob.locator(".card-asked")).toHaveText(/^Requested by alice, (now|\d+ (sec|min)\. ago|this minute)/);
   await expect(page.locator(".card-asked time")).toHaveAttribute("datetime", /^\d{4}-\d\d-\d\dT/);
   await bob.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
@@ -101,7 +101,7 @@ test("w9: who does not own the session writes no message for it", async ({ page,
     await expect(resolved(tab).locator(".resolved-when")).toHaveAttribute("datetime", /^\d{4}-\d\d-\d\dT/);
     await expect(resolved(tab).locator(".resolved-when")).toHaveText(/ago|now/);
   }
-  // The server says the same of it by itself.
+  // The server's own record says the same.
   const key = (await (await fetch(`${url}/v1/approvals?status=resolved`, { headers: { authorization: "Bearer alice-token" } })).json()).approvals[0];
   await expect(resolved(page).locator(".resolved-when")).toHaveAttribute("datetime", key.resolved_at);
 });

@@ -48,7 +48,7 @@ const hide = (page: Page, hidden: boolean) =>
 const toggle = (page: Page) => page.getByRole("switch", { name: "Notify me of requests while this page is out of sight" });
 const allow = (context: BrowserContext, url: string) => context.grantPermissions(["notifications"], { origin: url });
 
-/** Who looks again at once: a page that is out of sight asks rarely. */
+/** Makes a page that is out of sight, which polls rarely, read again at once. */
 async function refreshed(page: Page): Promise<void> {
   await page.evaluate(() => new BroadcastChannel("countersign").postMessage("changed"));
 }
@@ -63,7 +63,7 @@ test("u4: a request that I may decide is told while the page is out of sight, an
   await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
   await toggle(page).check();
   await expect(toggle(page)).toBeChecked();
-  // In sight there is nothing to tell, and what was there before is nothing new.
+  // A visible page notifies of nothing, and requests that were there before are not new.
   await begin(url, "seen", "Buy", "alice");
   await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("2");
   expect(await noted(page)).toEqual([]);

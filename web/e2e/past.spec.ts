@@ -1,4 +1,4 @@
-/** The earlier points of a session, and going on from one in a new session. */
+/** The earlier points of a session, and continuing from one in a new session. */
 import { begin, checkAccessible, expect, hasNoSidewaysScroll, oneOrder, openCard, send, signIn, tabOf, test } from "./support/console.js";
 import { LANGUAGES, wordsOf } from "./support/words.js";
 
@@ -16,7 +16,7 @@ test("a session goes on from an earlier point in a new one, which asks again", a
   await checkAccessible(page, "earlier points");
   await page.setViewportSize({ width: 360, height: 720 });
   await hasNoSidewaysScroll(page);
-  // All of what it says stands in the dialog.
+  // None of its text is cut off.
   const cut = await dialog.evaluate((box) => [...box.querySelectorAll("p, span, h2, .past")].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1).map((e) => e.textContent));
   expect(cut).toEqual([]);
   await page.setViewportSize({ width: 1280, height: 800 });
@@ -26,7 +26,7 @@ test("a session goes on from an earlier point in a new one, which asks again", a
     .getByRole("button", { name: /Continue from here as a new session/ })
     .click();
 
-  // Another session, with the same past, that waits under a key of its own.
+  // Another session, with the same past and its own pending request.
   await expect(page).not.toHaveURL(original);
   await expect(dialog).toBeHidden();
   const again = page.locator(".card").getByRole("button", { name: "Approve", exact: true });
@@ -35,7 +35,7 @@ test("a session goes on from an earlier point in a new one, which asks again", a
   await again.click();
   await expect(page.getByText("Result:")).toBeVisible();
 
-  // The original is as it was.
+  // The original is unchanged.
   await page.goto(original);
   await expect(page.getByText("Result:")).toBeVisible();
 });
@@ -61,7 +61,7 @@ test("g6: each point says what had happened there, and shows the conversation as
   await expect(points.filter({ hasText: "1 waiting" }).first().locator(".past-excerpt")).toHaveText("execute_trade");
   await expect(said("Somebody decided").locator(".past-excerpt")).toContainText("too dear");
 
-  // At the point where it waited, nothing of what came later is there.
+  // The point with the pending request shows nothing that came later.
   const waited = points.filter({ hasText: "1 waiting" }).first();
   await waited.locator(".past-toggle").click();
   const then = waited.getByRole("list", { name: "The conversation up to here" });

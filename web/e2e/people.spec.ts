@@ -1,4 +1,4 @@
-/** Several people and one request: who may decide it, what they say to each other, and what is decided for later. */
+/** Several people and one request: its reviewers, their comments, and standing rules. */
 import type { Page } from "@playwright/test";
 import {
   ask,
@@ -118,7 +118,7 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
   await bob.getByRole("button", { name: "Comment for the other people" }).click();
   const reply = bob.getByLabel("Comment for the other people");
   await expect(reply).toBeInViewport({ ratio: 1 });
-  // What others say meanwhile does not take the page away from who writes.
+  // Comments of others do not move the page for a person who is writing.
   await page.getByRole("button", { name: "Comment for the other people" }).click();
   await field.fill("Anybody?");
   await page.getByRole("button", { name: "Post comment" }).click();
@@ -129,9 +129,9 @@ test("a comment appears in the other tab, says when, and survives a reload", asy
   await expect(page.locator(".talk-list li")).toHaveText([/alice/, /alice.*Anybody\?/, /bob.*Yes, I have checked\./]);
   await expect(page.locator("[role=status].visually-hidden")).toContainText("bob commented: Yes, I have checked.");
 
-  // The agent is not told; who looks later finds it all the same.
+  // The agent does not read the comments; people still find them later.
   await approve(bob).click();
-  // Only then has the group closed around the request; what can be seen before is older.
+  // Only then has the group closed around the request; until then the page shows older text.
   await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
   await expect(page.locator(".topbar")).toContainText("Finished");
   await expect(page.locator(".markdown").last()).not.toContainText("checked");
@@ -173,7 +173,7 @@ test("an edit says that it is asked about again, and is refused where nobody cou
   await card.getByLabel("quantity").fill("25");
   await card.getByRole("button", { name: "Send for approval" }).click();
   await expect(card.getByRole("alert")).toContainText("nobody could approve it then");
-  // It is as it was, and Bob can still approve it or say what to change.
+  // The request is unchanged, and Bob can still approve it or say what to change.
   await expect(card.getByLabel("quantity")).toHaveValue("25");
   await card.getByRole("button", { name: "Back" }).click();
   await approve(bob).click();
@@ -350,7 +350,7 @@ test("u1: handing over takes no pointer, on a phone and in another language", as
   await expect(page.locator(".people")).toContainText(t("people.handedPerson", { to: "carol", by: "bob" }));
   await seesFocus(page);
 
-  // And decided by whom it was handed to.
+  // And the new assignee decides it.
   const carol = await context.newPage();
   await speak(carol, "zh");
   await withoutPointer(carol);

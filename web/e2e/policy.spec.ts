@@ -67,7 +67,7 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
   await page.reload();
   await expect(rule).toHaveCount(3);
 
-  // It says what would run without anybody, so it is not for everybody.
+  // It shows which calls run without approval, so it is not for everybody.
   const alice = await tabOf(context, "alice", `${url}/#/policy`);
   await expect(alice.getByRole("alert")).toContainText("You may not do this.");
   await expect(alice.getByRole("link", { name: "Policy", exact: true })).toHaveCount(0);

@@ -1,4 +1,4 @@
-/** What a reviewer sees of what a call would do: a diff of files, command lines. */
+/** The preview of a call, as a reviewer sees it: a diff of files, command lines. */
 import { call, checkAccessible, expect, hasNoSidewaysScroll, openCard, resolved, test } from "./support/console.js";
 import { placesOf, type Language } from "./support/words.js";
 
@@ -80,7 +80,7 @@ test("s12 while a call is edited, what it would do then is shown, and never what
   await page.waitForTimeout(300);
   await expect(added).toHaveText("+quick");
 
-  // What the tool cannot do, and what is no edit at all.
+  // An edit that the tool cannot make, and no edit at all.
   await card.getByLabel("old_string").fill("nowhere");
   await expect(card.locator(".preview")).toContainText("What it would do cannot be shown");
   await expect(card.locator(".edit-verdict")).toContainText("What it would do cannot be shown");
@@ -148,7 +148,7 @@ for (const [locale, needs, send, accepts] of [
         await quantity.fill("950");
         await expect(card.locator(".edit-verdict")).toContainText("nobody buys that many");
         await look("is-refused");
-        // What is typed in stays in view.
+        // The field being typed in stays in view.
         await quantity.fill("600");
         await expect(card.locator(".edit-verdict")).toContainText(needs);
         const covered = await quantity.evaluate((field) => {

@@ -1,4 +1,4 @@
-/** Questions of an agent: answering them, not answering them, and what is left to see afterwards. */
+/** Questions of an agent: answering them, declining them, and what the conversation shows afterwards. */
 import { ask, expect, goal, horizon, openQuestion, resolved, sectors, send, test } from "./support/console.js";
 import type { Page } from "@playwright/test";
 import type { Turn } from "./support/server.js";
@@ -46,7 +46,7 @@ test("an answer in one's own words", async ({ page, serve }) => {
   await expect(field).toBeFocused();
   await card.getByRole("button", { name: "Send answer" }).click();
   await expect(card.getByRole("alert")).toContainText("Write your answer");
-  // Writing is choosing.
+  // Typing selects the option.
   await card.getByRole("radio", { name: "1-3 years" }).check();
   await field.fill("Until my daughter is 18");
   await expect(card.getByRole("radio", { name: "Other" })).toBeChecked();
@@ -160,7 +160,7 @@ test("a reload keeps the step and what was entered", async ({ page, serve }) => 
   await expect(answers(page)).toHaveText(["No preference", "Seven years", "No preference"]);
   const text = () => page.locator(".chat").innerText();
   await expect(page.locator(".topbar")).toContainText("Finished");
-  // When that was is asked for once it is over.
+  // The page asks for the time of the answer once it is resolved.
   await expect(page.locator(".chat")).toContainText("Answered · now");
   const before = await text();
   await page.reload();

@@ -50,7 +50,7 @@ test("u2: questions are answered, and the history shows the answers", async ({ p
   await card.getByRole("group", { name: goal.question }).getByLabel("Long-term growth").check();
   await checkAccessible(page, "a question");
   await card.getByRole("button", { name: "Next" }).click();
-  // What was chosen is there after a reload.
+  // The choice survives a reload.
   await page.reload();
   await card.getByRole("button", { name: "Back" }).click();
   await expect(card.getByLabel("Long-term growth")).toBeChecked();
@@ -98,7 +98,7 @@ test("r2: who replies too late is told so, who was first and how, until they hav
   await page.getByRole("button", { name: "Start" }).click();
   const [card, over] = [cardOf(page), page.locator('main [data-countersign="resolved"]')];
   const late = over.getByRole("alert");
-  /** Another one is first in the very moment: the page cannot have heard of it. */
+  /** Somebody else decides just before: the page cannot know of it yet. */
   const overtaken = (part: string, key: string, reply: object) =>
     page.evaluate(
       ([url, part, reply]) => {
@@ -182,7 +182,7 @@ async function editsByTheForm(page: Page, language: Language, look: (name: strin
   await look("changes");
   await card.getByRole("button", { name: send, exact: true }).click();
 
-  // What runs is what was shown.
+  // The call runs as it was shown.
   await expect(page.getByTestId("state")).toContainText("completed");
   const result = page.getByRole("region", { name: "History" }).getByText("Result:");
   for (const part of ['"share":55', '"share":40', '"speed":"n"', '"name":"Bob"', '"due":"2026-04-02"', '"amount":12345678.10']) {
@@ -246,7 +246,7 @@ test.describe("with styles", () => {
     await checkAccessible(page, "a long text");
     await choose("Approve");
 
-    // One that nobody has to scroll is not cut either.
+    // A box that needs no scrolling is not cut either.
     await expect(cardOf(page).locator('[data-part="args"]')).toContainText("Line 39");
     await cardOf(page).getByRole("button", { name: "Exact JSON" }).click();
     expect(await box()).toMatchObject({ cut: false });

@@ -47,7 +47,7 @@ test("u1: a session is renamed by the keyboard, and is called so in every tab at
   await begin(url, "s1", "Mua 100 cổ phiếu FPT");
   await begin(url, "s2", "Sell VNM");
   const other = await context.newPage();
-  // A tab that nobody looks at reads its lists by itself every 15 seconds only; this one never.
+  // A hidden tab polls its lists only every 15 seconds; this one never does.
   await neverByItself(other);
   await other.addInitScript(() => Object.defineProperty(document, "hidden", { get: () => true }));
   await other.goto(`${url}/#/s/s1`);
@@ -63,14 +63,14 @@ test("u1: a session is renamed by the keyboard, and is called so in every tab at
   await expect(field).toBeFocused();
   await expect(field).toHaveValue("Mua 100 cổ phiếu FPT");
   await checkAccessible(page, "renaming");
-  // Typing replaces it, and Escape keeps what was.
+  // Typing replaces the title, and Escape keeps the old one.
   await page.keyboard.type("Never mind");
   await page.keyboard.press("Escape");
   await expect(dialog).toBeHidden();
   await expect(rename).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(field).toHaveValue("Mua 100 cổ phiếu FPT");
-  // More than the server takes is said before it is sent; what counts are characters.
+  // A title that is too long is reported before it is sent; its length counts characters.
   await field.fill("字".repeat(201));
   await expect(dialog.getByRole("alert")).toHaveText("A title has at most 200 characters.");
   await expect(dialog.getByRole("button", { name: "Save" })).toBeDisabled();
@@ -151,7 +151,7 @@ test("u1: a session is deleted once somebody has seen what is lost with it, and 
   await expect(dialog.getByRole("listitem")).toHaveText("Order VNM");
   await expect(dialog).toContainText("Its records in the audit log stay");
   await checkAccessible(page, "deleting");
-  // What is not lost by accident: Escape, and Enter on what has the focus.
+  // Escape deletes nothing, nor does Enter on the focused button.
   await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
   await page.keyboard.press("Escape");
   await expect(dialog).toBeHidden();
@@ -175,7 +175,7 @@ test("u1: a session is deleted once somebody has seen what is lost with it, and 
   await expect(listed(page)).toHaveCount(1);
   await expect(page.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
   expect((await fetch(`${url}/v1/sessions/doomed`)).status).toBe(410);
-  // The tab that looked at it learns it, without a reload and after one.
+  // A tab that shows the session learns of it, without a reload and after one.
   await expect(other.getByText("This session was deleted.")).toBeVisible();
   await expect(other.locator(".card")).toHaveCount(0);
   await expect(listed(other)).toHaveCount(1);

@@ -1,4 +1,4 @@
-/** What a reviewer sees of a call: the server's text of what will run, and the agent's words apart from it. */
+/** A call as a reviewer sees it: the server's text of what will run, and the agent's words apart from it. */
 import { call, expect, hasNoSidewaysScroll, oneOrder, openCard, resolved, test } from "./support/console.js";
 
 const facts = ".facts, .shown";

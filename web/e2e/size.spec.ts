@@ -38,7 +38,7 @@ test("u1: each file is sent in the encoding that the client takes, with a valida
     }
     for (const one of [plain, gzip, br]) expect([one.headers.vary, one.headers["cache-control"]]).toEqual(["accept-encoding", caching]);
   }
-  // What is held compressed has no address of its own.
+  // A compressed copy has no address of its own.
   expect((await ask(`${url}/${script}.br`)).status).toBe(404);
 });
 

@@ -26,7 +26,7 @@ test("u1 r5: a server that restarts under open tabs loses nothing in any of them
 
   await server.kill();
   for (const tab of tabs) await expect(tab.locator(".connection-badge")).toBeVisible();
-  // Decided while nobody is there to hear it: it is sent once somebody is.
+  // Decided while no server is running: it is sent once there is one.
   await first.locator(".card").getByRole("button", { name: "Approve", exact: true }).click();
   await server.restart();
   for (const tab of tabs) await expect(tab.locator(".connection-badge")).toHaveCount(0, { timeout: 60_000 });
@@ -41,7 +41,7 @@ test("u1 r5: a server that restarts under open tabs loses nothing in any of them
   await expect(audit.locator(".audit-row").filter({ hasText: "Approved" })).toHaveCount(2);
 });
 
-/** The page has asked anew for what waits, and been answered. */
+/** Waits until the page has read the pending requests again. */
 async function readAgain(page: Page): Promise<void> {
   const request = await page.waitForRequest(/\/v1\/approvals\?status=waiting/);
   await request.response();
@@ -67,13 +67,13 @@ test("u1 u3: what is decided in a terminal is seen in the browser at once: on th
   await readAgain(inbox);
   await expect(inbox.locator(".inbox-row")).toHaveCount(0);
   await expect(inbox.locator(".sidebar .count")).toHaveCount(0);
-  // And what is asked anew.
+  // And with a new request.
   await begin(url, "s3");
   await readAgain(inbox);
   await expect(inbox.locator(".inbox-row")).toHaveCount(1);
 });
 
-// The lists are read each second, and less often where that is much, or nobody looks: these only because somebody comes back.
+// Lists are read each second, less often if they are long or the page is hidden: here only because the person returns.
 for (const [back, event] of [
   ["into view", () => document.dispatchEvent(new Event("visibilitychange"))],
   ["from another window", () => window.dispatchEvent(new Event("focus"))],
@@ -129,7 +129,7 @@ test("u1: a standing rule is made and revoked by the keyboard alone", async ({ p
   await pressAt(page, page.getByRole("radio", { checked: true }), "ArrowDown");
   await pressAt(page, page.locator(".always button.primary"));
   await expect(page.locator(".card")).toHaveCount(0);
-  // What is left of the card takes the focus, and the line that closes over it at the end of the turn.
+  // The line that replaces the card takes the focus, and at the end of the turn the group's line does.
   await expect(page.locator(".topbar")).toContainText("Finished");
   await expect(page.locator(".group-row:focus, .resolved-row:focus")).toHaveCount(1);
   await pressAt(page, page.locator(".sidebar").getByRole("link", { name: "Standing rules" }));

@@ -14,7 +14,7 @@ test("s5 the card of a nested call says through whom it was asked, also on a pho
   await checkAccessible(page, "the card of a nested call");
   await card.getByRole("button", { name: "Approve" }).click();
   await expect(page.locator(".topbar")).toContainText("Finished");
-  // What the agents said to one another is not said to the user.
+  // The agents' messages to one another are not shown to the user.
   await expect(page.getByText("It says: Bought.")).toBeVisible();
 });
 

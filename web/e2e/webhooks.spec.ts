@@ -87,7 +87,7 @@ test("u1 u4: an auditor sees what did not arrive and why, sends one of it again,
   await expect(drop(page)).toHaveCount(0);
   await stop();
 
-  // Whoever is no auditor has no link to it, and is told why at its address.
+  // A person who is no auditor has no link to it, and its address says why.
   const alice = await tabOf(context, "alice", `${url}/#/webhooks`);
   await expect(alice.getByRole("alert")).toContainText("You may not do this.");
   await expect(alice.getByRole("alert")).toContainText("auditor");

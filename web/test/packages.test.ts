@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { fakeServer } from "../packages/client/test/support/server.js";
 import { examples, freshFolder, OWN, run, web } from "./fresh.js";
 
-/** What they need, and a socket for Node before 22. */
+/** Their dependencies, and a socket for Node before 22. */
 const OTHERS = ["lossless-json", "react", "react-dom", "@types/react", "@types/react-dom", "ws"];
 const MINUTES = 60_000;
 let folder: string;
@@ -37,7 +37,7 @@ const edit: Decision = { type: "edit", edited_action: { name: "pay", args: parse
 const wrong: Decision = { type: "edit" };
 // @ts-expect-error Not a filter of the inbox.
 void new CountersignHttp().approvals({ toool: "pay" });
-// What a newer server says has a place: nobody can build on there being no others.
+// Values of a newer server have a place, so that no code relies on the known ones.
 for (const newer of ["paused"] as string[]) [newer satisfies AnyCode, newer satisfies ApprovalKind, newer satisfies Resolution, newer satisfies RunStatus, newer satisfies StopReason];
 export const history = (events: SessionEvent[]): HistoryMessage[] => historyOf(foldAll(emptySession("s"), events));
 export const client = new CountersignClient({ url: "ws://127.0.0.1:7410/v1/ws" });

@@ -114,7 +114,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// As `GET /v1/audit/verify` answers. Whoever has the whole log may read all of it.
+    /// As `GET /v1/audit/verify` answers. A caller with the whole log may read all of it.
     fn as_json(&self) -> Value {
         let mut found = json!({ "intact": self.end.is_ok(), "checked": self.records, "readable": self.records });
         match &self.end {

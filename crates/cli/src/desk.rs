@@ -31,7 +31,7 @@ pub(crate) fn is_typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// A server. An address that is typed says that no store is to be opened; one in the environment does not.
+/// A server. A typed address rules out opening a store; one in the environment does not.
 struct Elsewhere(Remote);
 
 impl FromArgMatches for Elsewhere {
@@ -82,7 +82,7 @@ impl Asked {
         self.open(Purpose::Watching)
     }
 
-    /// The store to open, if no server is to be asked.
+    /// The store to open, unless a server is asked.
     pub(crate) fn store(&self) -> Option<&AtStore> {
         (self.store.config.is_some() || self.store.store.is_some()).then_some(&self.store)
     }

@@ -42,7 +42,7 @@ pub(crate) struct Graph {
     json: bool,
 }
 
-/// The server of the session. An address that is typed without a session is a mistake; one in the environment is none.
+/// The server of the session. A typed address without a session is a mistake; one in the environment is not.
 struct OfSession(Remote);
 
 impl FromArgMatches for OfSession {

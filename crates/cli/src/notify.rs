@@ -1,4 +1,4 @@
-//! Tells whoever started the server that it serves.
+//! Tells the process that started the server that it is serving.
 
 use std::{
     env,

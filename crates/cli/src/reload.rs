@@ -53,7 +53,7 @@ pub(crate) struct Watched {
     running: Config,
     auth: Auth,
     seen: Option<Stamp>,
-    /// The issuer's keys are to be fetched. Once more is enough, however often the file is read while that takes time.
+    /// Requests a fetch of the issuer's keys. One more is enough, however often the file is read during a fetch.
     keys_due: Arc<Notify>,
 }
 

@@ -160,7 +160,7 @@ impl Code {
         }
     }
 
-    /// Whether the store may do the same in a moment: whoever only reads tries again.
+    /// Whether the store may succeed in a moment: a read is tried again.
     #[must_use]
     pub fn is_temporary(self) -> bool {
         matches!(self, Code::StoreUnavailable | Code::OutcomeUnknown)

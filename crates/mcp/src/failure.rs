@@ -101,7 +101,7 @@ impl Failure {
     }
 }
 
-/// Whether the connection ended when a session was to be started.
+/// Whether the connection ended while a session was being started.
 pub(super) fn has_ended(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::TransportError { .. } | ClientInitializeError::ConnectionClosed(_) => true,

@@ -81,7 +81,7 @@ pub(super) struct Link {
 
 /// The kinds of warnings, at the pace of [`Warnings`].
 pub(super) struct Warned {
-    /// Questions that are put to nobody.
+    /// Questions that no person is asked.
     pub(super) questions: Warnings,
     /// Messages that are not read.
     messages: Arc<Warnings>,

@@ -502,7 +502,7 @@ pub enum StoreError {
     /// The page cursor is not one of this store's.
     #[error("the cursor is not one that a page returned")]
     BadCursor,
-    /// The lease under which this was to be stored was released, or another node has taken it.
+    /// The lease for storing this was released, or another node has taken it.
     #[error("another node carries out this session's effects now")]
     Fenced,
     /// A condition of this append no longer holds: a standing rule has ended meanwhile, or its time has passed or has

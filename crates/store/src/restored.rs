@@ -26,8 +26,8 @@ pub struct Holding {
 
 /// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
 /// not even after a deadline, until a person resumes it. A failed turn waits for its retry anyway, and what the retry
-/// would have begun is asked about. Clients are told by the new [`Store::history_id`] that what they have seen may not
-/// be there. No server may be using the store.
+/// would have begun is asked about. The new [`Store::history_id`] tells clients that events they have seen may not be
+/// there. No server may be using the store.
 ///
 /// # Errors
 /// Those of the store, except for a session that no version can read. Turns that only a newer version can read would

@@ -118,7 +118,7 @@ impl Server {
     /// Kills it with SIGKILL.
     ///
     /// # Errors
-    /// It had ended by itself.
+    /// It had ended already.
     pub async fn kill(mut self, world: &World) -> Result<(), String> {
         // It fails only if it is already dead, at its failpoint.
         let _ = self.child.start_kill();

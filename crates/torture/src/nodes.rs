@@ -89,7 +89,7 @@ fn points() -> impl Iterator<Item = &'static str> {
 }
 
 /// The same in the order in which they are given to nodes: people make forks in the beginning. A short run has few
-/// calls in doubt, so those failpoints come early.
+/// calls of unknown outcome, so those failpoints come early.
 fn due(nodes: usize) -> VecDeque<&'static str> {
     let (first, then): (Vec<_>, Vec<_>) = points().partition(|point| point.starts_with("fork."));
     first.into_iter().chain(then).chain([IN_CALL; 2]).flat_map(|point| in_turn(nodes, point)).collect()
@@ -136,7 +136,7 @@ struct Node {
 struct Nodes<'a> {
     world: &'a World,
     database: Arc<Database>,
-    /// How many there are to be.
+    /// How many should be running.
     count: usize,
     nodes: Vec<Node>,
     /// The addresses for each person's next connection.
@@ -199,7 +199,7 @@ impl Nodes<'_> {
         }
     }
 
-    /// The failpoint of a node that is to be started. At least one of several has none: it can be stopped, cut off and killed.
+    /// The failpoint of the next node. At least one of several has none: it can be stopped, cut off and killed.
     fn next_point(&mut self) -> Option<&'static str> {
         if self.count > 1 && !self.nodes.iter().any(|node| node.point.is_none()) {
             return None;
@@ -223,7 +223,7 @@ impl Nodes<'_> {
         if self.count == 1 { 16 } else { 8 }
     }
 
-    /// Any node; one that is to die by itself only if all are.
+    /// Any node; one with a failpoint only if all have one.
     fn pick(&mut self) -> usize {
         let whole: Vec<usize> = (0..self.nodes.len()).filter(|i| self.nodes[*i].point.is_none()).collect();
         let from = if whole.is_empty() { (0..self.nodes.len()).collect() } else { whole };

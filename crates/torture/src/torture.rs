@@ -155,7 +155,7 @@ pub enum Kill {
 }
 
 impl Plan {
-    /// Waits until the server is to be killed. Returns the fault of its disk before that, if it occurred.
+    /// Waits for the moment to kill the server. Returns the fault of its disk before that, if it occurred.
     async fn moment(
         &self,
         world: &World,

@@ -249,7 +249,7 @@ impl World {
         self.logged(EVICTED)
     }
 
-    /// Counts the deadlines fired by another process than the one that made the request, likewise.
+    /// Counts, in the same logs, the deadlines fired by another process than the one that made the request.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -257,7 +257,7 @@ impl World {
         self.logged(FIRED)
     }
 
-    /// Counts the stores that were closed because they could not rely on their disk, likewise.
+    /// Counts, in the same logs, the stores that were closed because they could not rely on their disk.
     ///
     /// # Errors
     /// The log cannot be read.

@@ -16,7 +16,7 @@ fn parts(bytes: &[u8]) -> Option<(&str, Args)> {
     Some((first, args.ok()?))
 }
 
-/// A condition in CEL (spec P1, P2): compiled or refused in words, true, false or in doubt, and always soon.
+/// A condition in CEL (spec P1, P2): compiled or refused with a reason; its result, or its error, comes soon.
 ///
 /// # Panics
 /// The promise is broken.
@@ -48,7 +48,7 @@ pub fn condition(bytes: &[u8]) {
     assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
 }
 
-/// The JSON Schema of a tool's arguments: compiled or refused in words, and its errors are few, short and soon.
+/// The JSON Schema of a tool's arguments: compiled or refused with a reason; its errors are few and short, and come soon.
 ///
 /// # Panics
 /// The promise is broken.

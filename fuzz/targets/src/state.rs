@@ -30,7 +30,7 @@ pub fn audit(bytes: &[u8]) {
     }
 }
 
-/// A saved state (spec S17, S21): if accepted, it is written and read again to the same.
+/// A saved state (spec S17, S21): if accepted, writing and reading it again gives the same state.
 ///
 /// # Panics
 /// The promise is broken.

@@ -36,7 +36,7 @@ async function openIn(language: Language, sessionId: string, seq: number, ...eve
   const { page } = await show(h(ChatPage, { sessionId, onMenu: () => {} }), language);
   await act(async () => {
     let last = seq - 1;
-    // All but a part of a text has a number.
+    // Every event has a number, except deltas.
     Socket.last.receive(...events.map((event) => ({ ...event, session_id: sessionId, ...("delta" in event ? {} : { seq: ++last }) })));
     await vi.waitFor(() => expect(sessions.get(sessionId).view.lastSeq).toBe(last), 20_000);
   });
@@ -126,7 +126,7 @@ test("u1: a message is drawn once, also while its own event is coming", async ()
   }
 });
 
-/** One message of the agent, with one call, about which a request of this kind is open. */
+/** One message of the agent, with one call and a pending request of this kind about it. */
 const asked = (kind: string, line: string) => [
   { type: "message_start", message_id: "m1", role: "assistant" },
   { type: "content_block_start", message_id: "m1", index: 0, content_block: { type: "tool_use", id: "c1", name: "pay", input: {} } },
@@ -249,7 +249,7 @@ for (const [reason, says] of [
       const retry = vi.spyOn(http, "retry").mockResolvedValue({} as never);
       await click(page.querySelector(".turn-end button"));
       expect(retry).toHaveBeenCalledWith(`${reason}-${language}`, {});
-      // It does not look as if it worked.
+      // Nothing suggests that it is running.
       expect(page.querySelector(".chat .pulse")).toBeNull();
     }
   });

@@ -99,12 +99,12 @@ test("u1: a session that is not made takes nobody away from where they are, and 
   location.hash = "#/rules";
   await refused();
   expect(location.hash).toBe("#/rules");
-  expect(outgoingOf(id).get().refused).toBeUndefined(); // It is told here only.
+  expect(outgoingOf(id).get().refused).toBeUndefined(); // The refusal is shown only here.
   await draw(h(NewSession, { onMenu: () => {} }));
   expect(field(page).value).toBe("Buy 100 VNM");
   expect(page.querySelector("[role=alert]")?.textContent).toContain("Too much at once.");
 
-  // Also where the field is there already.
+  // Also if the field is on the page already.
   await send(page, "Buy 200 VNM");
   location.hash = "#/";
   await refused();

@@ -31,7 +31,7 @@ const wait = (ms = 10) => act(() => vi.advanceTimersByTimeAsync(ms));
 
 const createdAt = "2027-01-01T00:00:00Z";
 
-/** When a request was made, as a card shows it, where the first question about that fails. */
+/** When a request was made, as a card shows it after the first attempt to read it has failed. */
 async function card(approvalKey: string) {
   const approval: ApprovalView = { approvalKey, sessionId: "s", kind: "approval", actions: [], reviewConfigs: [], complete: true, updates: [] };
   server.approvals.mockRejectedValueOnce(new TypeError("fetch failed")).mockResolvedValue({ approvals: [{ ...approval, createdAt }], next: undefined });

@@ -50,7 +50,7 @@ test("g6: a fork whose answer is lost is asked for again under the same id, and 
   expect(ids()[1]).not.toBe(ids()[0]);
   expect(ids()[2]).toBe(ids()[0]);
   expect(location.hash).toBe("#/s/n");
-  // Once it is there, the same is another wish.
+  // Once the fork exists, the same action is another request.
   at("#/s/s");
   await open();
   await press(0);

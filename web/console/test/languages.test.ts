@@ -19,7 +19,7 @@ const folder = join(import.meta.dirname, "../../../crates/core/tests/it/drawings
 const read = (name: string) => readFileSync(join(folder, name), "utf8");
 const names = ["loop", "loop-idle", "nested", "hostile", "empty"];
 
-/** What has to be read on each node, in order; a node that is only spoken of is one too. */
+/** The text of each node, in order; a node that only an edge or a position names counts too. */
 function shown({ nodes, edges, current }: Drawing) {
   const labels = new Map<string, string>();
   for (const { id, label } of nodes) if (!labels.has(id)) labels.set(id, label.trim() === "" ? id : label);
@@ -46,7 +46,7 @@ function drawn(label: string): string {
   return box.value;
 }
 
-/** Of Mermaid's reading, what we look at. */
+/** The parts of Mermaid's result that we check. */
 interface Flow {
   getVertices(): Map<string, { id: string; text: string; classes: string[] }>;
   getSubGraphs(): { id: string; title: string; nodes: string[]; classes: string[] }[];
@@ -62,7 +62,7 @@ test.each(names)("g7 Mermaid reads %s as it is meant", { timeout: 60_000 }, asyn
   // A frame at the end of an edge is a node too, until it is drawn.
   const nodes = [...getVertices.call(db).values()].filter((v) => !graphs.some((g) => g.id === v.id));
   const all = nodes.map((v) => v.text).concat(graphs.map((g) => g.title));
-  // Blank texts are one to whoever looks at them.
+  // Blank texts look the same.
   const trim = (text: string) => text.trim();
   expect(all.map(drawn).map(trim).sort()).toEqual(shown(drawing).map(trim).sort());
   expect(graphs).toHaveLength(frames(drawing).size);

@@ -4,7 +4,7 @@ import type { SessionSummary } from "@countersign/client";
 import { Socket } from "./socket.js";
 
 vi.stubGlobal("WebSocket", Socket);
-/** What another tab of the browser says. */
+/** A message from another tab of the browser. */
 let tell = (_: unknown) => {};
 vi.stubGlobal("BroadcastChannel", class {
   postMessage() {}

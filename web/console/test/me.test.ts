@@ -21,7 +21,7 @@ afterEach(() => void vi.mocked(http.session).mockReset());
 const wait = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
 const hello = () => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, subject: "alice" });
 
-/** What is shown of who owns a session that is in no list. */
+/** How the page shows the owner of a session that is in no list. */
 async function owned(id: string) {
   const Owner = () => h("p", null, String(useOwns(id)));
   const box = document.createElement("div");

@@ -37,7 +37,7 @@ test("u4: what is new is told of, also where the inbox was read before anybody w
   Object.defineProperty(document, "hidden", { value: true, configurable: true });
   await read(1);
   const stop = startNotifying((key) => key);
-  // Whose requests these are is not known before the server has said who this is.
+  // The server has to say who this person is before their requests are known.
   await read(1, 9);
   client.connect();
   Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0 });
@@ -66,7 +66,7 @@ test("u4: what comes to be known only because the list is read further is nothin
   serving([1, 2], "more");
   await waiting.refresh();
   const stop = startNotifying((key) => key);
-  // A new one stands above what was below.
+  // A new one is listed above an old one.
   serving([1, 3, 2, 4, 5]);
   await waiting.loadMore();
   expect(told).toEqual(["s_3"]);

@@ -9,7 +9,7 @@ import { I18nProvider, type Language } from "../src/i18n/index.js";
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
-// What browsers have, and jsdom or Node 20 have not.
+// Features of browsers that jsdom or Node 20 lack.
 Element.prototype.scrollIntoView ??= () => {};
 Object.groupBy ??= <K extends PropertyKey, T>(items: Iterable<T>, key: (item: T, index: number) => K) => {
   const groups: Partial<Record<K, T[]>> = {};
@@ -25,7 +25,7 @@ afterEach(() => {
   localStorage.clear();
 });
 
-/** Gives the page, in a language that is loaded, how to draw it anew, and how to take it away. */
+/** Returns the page in a loaded language, with functions to draw it again and to remove it. */
 export async function show(element: ReactElement, first: Language = "en") {
   const page = document.createElement("div");
   document.body.append(page);

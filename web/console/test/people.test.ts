@@ -35,7 +35,7 @@ describe("who may decide", () => {
     const carols = request(1, { role: "admin" }, { updates: [handed] });
     expect(of(carols, bob)).toBe("role");
     expect(of(carols, { name: "carol", roles: ["admin"] })).toBeUndefined();
-    // Whoever holds the role can take it back.
+    // A holder of the role can take it back.
     expect([bob, alice].map((me) => mayHand(carols, { me, subject: "alice" }))).toEqual([true, false]);
     expect(of(carols, nobody)).toBeUndefined();
   });
@@ -146,7 +146,7 @@ describe("who may decide", () => {
     ] as const) {
       expect(of(asked, bob, view([asked], [...messages]))).toBe(bar);
     }
-    // Who has changed it, too, may not change it again.
+    // A person who has changed it may not change it again either.
     const edited = request(0, config, { resolution: "decided", by: "bob", decisions: [{ type: "edit", edited_action: { name: "pay", args: {} } }] });
     expect(of(asked, bob, view([edited, asked], [said("u", 1, "bob"), agent]))).toBe("spoke");
   });

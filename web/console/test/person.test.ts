@@ -4,7 +4,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { readTab, writeLocal, writeTab } from "../src/lib/storage.js";
 import { Socket } from "./socket.js";
 
-// It never comes to its end: the network hangs.
+// It never ends: the network hangs.
 const reload = vi.fn();
 vi.stubGlobal("WebSocket", Socket);
 vi.stubGlobal("fetch", () => new Promise(() => {}));
@@ -58,7 +58,7 @@ test("u1: the same name in another tenant is somebody else", async () => {
   expect([left(), reload.mock.calls.length]).toEqual([OF_SOMEBODY, 0]);
   hello("alice", "south");
   expect([left(), reload.mock.calls.length, client.state]).toEqual([[], 1, "closed"]);
-  // What they have put off in the other tenant, and what others have, are kept apart.
+  // Requests that they hid in the other tenant, and those that others hid, are kept apart.
   expect(Object.keys(localStorage).sort()).toEqual(["countersign:later=alice", "countersign:later=carol"]);
 });
 
@@ -111,7 +111,7 @@ test("u1: after a sign-in nothing is shown or sent before it is known whose it i
   const before = await load();
   before.setToken("bob-token");
   before.client.close();
-  // Also where the page is loaded anew meanwhile.
+  // Also if the page is reloaded in between.
   for (const next of ["alice", "bob"]) {
     const { client, open } = await load();
     const page = await open();

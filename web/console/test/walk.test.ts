@@ -32,7 +32,7 @@ HTMLDialogElement.prototype.showModal = () => {};
 HTMLDialogElement.prototype.close = () => {};
 
 let stored: () => void;
-/** What the server says that waits. */
+/** The requests that the server reports as pending. */
 const wait = async (...ns: number[]) => {
   vi.spyOn(http, "pending").mockResolvedValue({ approvals: ns.map(request), next: undefined });
   await waiting.refresh();
@@ -131,7 +131,7 @@ test("u1: what was decided about many is in sight, in place of what was before i
   await click(document.querySelector(".bulk-foot .danger"));
   await act(async () => stores.forEach((one) => one()));
   expect(note()).toEqual(["Rejected: 3"]);
-  // Not in what scrolls.
+  // Not in the part that scrolls.
   expect(document.querySelector(".inbox-list .inbox-stored")).toBeNull();
 });
 

@@ -28,7 +28,7 @@ test("u4: records are looked up together where they are near each other, and no 
 
 test("u4: what a message is about is read once, and what this person may not read is not asked for again", async () => {
   const failedMessages = vi.fn(async () => ({ failed: [message(2), message(4)], next: "4" }));
-  // Number 4 is of another tenant, so the log goes on with a later one.
+  // Number 4 belongs to another tenant, so the log continues with a later one.
   const audit = vi.fn(async () => ({ records: [record(2), record(9)], next: undefined }));
   const read = reader({ failedMessages, audit } as never, "desk");
   const { rows, next } = await read(undefined, 0);
@@ -60,7 +60,7 @@ test("u4: how far a webhook is, in words", () => {
 });
 
 describe("u1 u4: the page", () => {
-  /** What did not arrive at the only webhook. */
+  /** The messages that did not arrive at the only webhook. */
   let failed: FailedMessage[];
   let gone: boolean;
   const desk = (): Webhook => ({
@@ -119,7 +119,7 @@ describe("u1 u4: the page", () => {
     await act(async () => answer());
     expect(announcement.get()).toBe("desk: messages to be sent again: 1.");
     expect(rows()[0]!.textContent).toContain(texts["webhooks.next.now"]);
-    // It arrives by itself; its button had the focus.
+    // It arrives without a retry; its button had the focus.
     failed = [message(2)];
     await soon();
     expect(rows()).toHaveLength(1);

@@ -1,8 +1,8 @@
 /**
  * The React and parsing code of the documents that describe the protocol, unchanged.
  *
- * The `.source.txt` files hold it byte for byte. It becomes modules only by what stands around it here: the
- * imports it leaves out, the variable it expects, and exports.
+ * The `.source.txt` files hold it byte for byte. It becomes modules only by the code around it here: the imports it
+ * leaves out, the variable it expects, and exports.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

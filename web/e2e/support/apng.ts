@@ -33,7 +33,7 @@ function numbers(...values: number[]): Buffer {
   return data;
 }
 
-/** `frames`: pictures, each with how long it is shown, in milliseconds. It repeats for ever. */
+/** `frames`: pictures, each with how long it is shown, in milliseconds. It repeats forever. */
 export function animated(frames: readonly { png: Buffer; ms: number }[]): Buffer {
   const header = frames[0] && chunks(frames[0].png).find(({ type }) => type === "IHDR");
   if (!header) throw new Error("no pictures");
@@ -47,7 +47,7 @@ export function animated(frames: readonly { png: Buffer; ms: number }[]): Buffer
     made.push({ type: "fcTL", data: Buffer.concat([numbers(sequence++), size, numbers(0, 0), delay]) });
     for (const { type, data } of parts) {
       if (type !== "IDAT") continue;
-      // The first picture is also what is shown where nothing moves.
+      // The first picture is also the one shown without animation.
       made.push(i === 0 ? { type, data } : { type: "fdAT", data: Buffer.concat([numbers(sequence++), data]) });
     }
   }

@@ -93,7 +93,7 @@ export async function openCard(page: Page, url: string): Promise<Locator> {
   return card;
 }
 
-/** Have an agent work in a session of its own, without a page: it is told `content`. */
+/** Send `content` to an agent in a session of its own, without a page. */
 export async function begin(url: string, session: string, content = `Order ${session}`, person?: string): Promise<void> {
   const response = await fetch(`${url}/v1/sessions/${session}/messages`, {
     method: "POST",
@@ -125,7 +125,7 @@ export async function tabOf(context: BrowserContext, name: string, url: string):
   return page;
 }
 
-/** This page reads nothing again by itself, however long it stays open: what it learns it was told. */
+/** Keeps this page from polling, however long it stays open: it learns only what is pushed to it. */
 export async function neverByItself(page: Page): Promise<void> {
   await page.addInitScript(() => {
     const [begin, long] = [window.setTimeout, 15_000];

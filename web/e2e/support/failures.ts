@@ -1,4 +1,4 @@
-/** Writes which tests failed, and why in a few lines, to the file of E2E_FAILURES: whoever ran them says it last. */
+/** Writes which tests failed, and why in a few lines, to the file of E2E_FAILURES, for the runner's final report. */
 import { writeFileSync } from "node:fs";
 import { freemem, loadavg } from "node:os";
 import type { Reporter, TestCase, TestResult } from "@playwright/test/reporter";

@@ -13,7 +13,7 @@ export interface GraphServer {
   stop(): Promise<void>;
 }
 
-/** `people`: who may connect, each with the token `NAME-token`; nobody has to say who they are if there are none. */
+/** `people`: each connects with the token `NAME-token`; without any, no token is needed. */
 export async function startGraph(people: string[]): Promise<GraphServer> {
   const folder = await newFolder("e2e-graph");
   const outbox = join(folder, "outbox");

@@ -34,7 +34,7 @@ export async function press(page: Page, to: Locator, key = "Enter", then = {}): 
   await seesFocus(page, then);
 }
 
-/** Come to a field and write in it, in place of what stands there. */
+/** Come to a field and replace its text. */
 export async function write(page: Page, field: Locator, text: string): Promise<void> {
   await tabTo(page, field);
   await page.keyboard.press("Control+a");
@@ -59,7 +59,7 @@ function whereIsFocus(movedOn: boolean): string {
   const named = `${at.localName}.${at.className} "${(at.getAttribute("aria-label") ?? at.textContent ?? "").slice(0, 40)}"`;
   const inView = box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
   if (!inView && !movedOn) return `out of view: ${named}`;
-  // The mark may be around what it is in, as with a text field in a box.
+  // The mark may be around its container, as with a text field in a box.
   for (const part of [at, at.parentElement, at.parentElement?.parentElement]) {
     if (!part) continue;
     const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(part);

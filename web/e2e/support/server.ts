@@ -28,7 +28,7 @@ export interface ServerOptions {
   turns: Turn[];
   /** What comes after them: an error, or they from the beginning. */
   atEnd?: "repeat";
-  /** Seconds until a request is rejected by itself. */
+  /** Seconds until a request times out. */
   timeout?: number;
   /** Ask for this token. */
   token?: string;
@@ -50,7 +50,7 @@ export interface ServerOptions {
   mcp?: string[];
   /** Which of its tools are asked about. */
   mcpAsks?: "never" | "always";
-  /** `lookup` waits for approval, and what it finds is not let through, which fails the turn. */
+  /** `lookup` waits for approval, and a guardrail stops its result, which fails the turn. */
   stopsLookup?: boolean;
   /** Most model calls in a turn of the agent. */
   maxTurns?: number;
@@ -284,7 +284,7 @@ ${more.more ?? ""}
 ${Object.entries(people).map(([name, roles]) => person(name, roles, `${name}-token`)).join("")}`;
 }
 
-/** A person of the configuration. Their token stands there by its digest, as one that is added later has to. */
+/** A person of the configuration. It has the token's digest, as a person added later must. */
 export function person(name: string, roles: string[], token: string): string {
   const digest = createHash("sha256").update(token).digest("hex");
   return `[[auth.tokens]]\nsubject = "${name}"\nroles = ${JSON.stringify(roles)}\ntoken_sha256 = "${digest}"\n`;

@@ -27,7 +27,7 @@ export const EVERYWHERE = [
 /** Where a language is tried. */
 export const placesOf = (language: Language) => EVERYWHERE.filter(([one]) => one === language);
 
-/** For what is looked at in both widths: every language, and each appearance. */
+/** For tests at both widths: every language, and each appearance. */
 export const APPEARANCES = [
   ["en", "light"],
   ["vi", "dark"],

@@ -38,7 +38,7 @@ async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
     for part in ["s_1", "in ", "user", "execute_trade {\"price\": 82000, \"quantity\": 100"] {
         assert!(line.contains(part), "{part:?} is not in {line}");
     }
-    // The status that the JSON has, which people call pending.
+    // The JSON's name of the status that people call pending.
     for status in ["waiting", "pending"] {
         assert!(server.command(&["approvals", "list", "--status", status]).ok().starts_with("s_1  in "), "{status}");
     }

@@ -150,7 +150,7 @@ fn p1_check_knows_which_rules_may_match_the_tools_of_servers() {
     assert!(said.contains("  tool clean: wipe of the MCP server two; as [mcp.two] says; or as the first that matches of the rules at lines 28, 37"), "{said}");
 
     let (unmatched, one) = idle(dir.path(), &["--connect"]);
-    // What a server claims of a tool counts, where that is stricter.
+    // A server's own claim about a tool counts if it is stricter.
     assert_eq!(unmatched, [19, 25]);
     let may = "its tools run by themselves; or as the first that matches of the rules at lines 16, 34, 37 says, if that is stricter";
     assert_eq!(one, format!("  MCP server one: {may}"));
@@ -161,11 +161,11 @@ fn p1_check_knows_which_rules_may_match_the_tools_of_servers() {
         (Some(8), &json!(["the rule at line 19: unknown tool \"wpie\"; did you mean \"wipe\"?"]))
     );
 
-    // What the file says of a server's tools is known without it.
+    // The file's own settings for a server's tools are known without connecting to it.
     let few = servers.replace("\"never\"\n", "\"never\"\nallowed_tools = [\"read\"]\n");
     config(dir.path(), &format!("tools = [\"clean\"]\n{few}{rules}"));
     assert_eq!(idle(dir.path(), &[]).0, [17, 20, 26, 35]);
-    // Nothing is said of names where a server does not answer.
+    // No warning about names if a server does not answer.
     config(dir.path(), &format!("tools = [\"clean\"]\n{servers}{rules}").replace("one.sh", "none.sh"));
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect"], "", &[]);
     assert!(said.code == Some(8) && said.stderr.contains("[mcp.one] cannot be reached"), "{}", said.stderr);

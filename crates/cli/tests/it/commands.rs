@@ -66,7 +66,7 @@ fn c_check_prints_a_summary_or_every_error() {
     assert_eq!(serde_json::from_str::<Value>(&none.stdout).unwrap()["errors"][0]["line"], Value::Null);
 }
 
-/// Spec Q2: a question is never shown as a call, so that there is nothing to set.
+/// Spec Q2: a question is never shown as a call, so there is nothing to configure.
 #[test]
 fn q2_a_question_has_no_stream_rule_to_set() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ async fn u3_a_port_in_use_is_reported() {
 async fn u3_the_archive_of_a_release_has_the_program_with_its_console_the_manual_and_the_completions() {
     let dir = tempfile::tempdir().unwrap();
     let script = Path::new(ROOT).join("deploy/pack.sh");
-    // By somebody whose new files nobody else may read.
+    // With a umask that makes new files unreadable to others.
     let pack = ["-c", "umask 077; exec sh \"$@\"", "sh", script.to_str().unwrap(), BINARY, "countersign-here"];
     let packed = run_program("sh", dir.path(), &pack, "", &[]);
     assert_eq!((packed.code, &*packed.stderr), (Some(0), ""));

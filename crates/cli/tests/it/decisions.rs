@@ -104,7 +104,7 @@ on_both_stores! {
         server.post(path, &approval("approval", "s", "s_1")).await.ok();
         server.until_status("s", "completed").await;
         assert_eq!(server.calls().len(), 1);
-        // A key that is none is still not found, whatever session it is said to be of.
+        // An invalid key is still not found, even with the right session.
         server.post("/v1/approvals/s", &approval("approval", "s", "s")).await.problem(404, "approval_not_found");
     }
 

@@ -46,7 +46,7 @@ async fn u3_a_stopped_servers_store_is_read_as_the_server_would_answer() {
     ];
     let json = |command: &[&str], more: &[&str]| server.command(&[command, &["--json"], more].concat()).json();
     let answered: Vec<Value> = commands.iter().map(|command| json(command, &[])).collect();
-    // While the server has it, nobody else does.
+    // While the server has the store open, nobody else can open it.
     for place in [CONFIG, FILE] {
         let taken = server.command(&[&["approvals", "list"][..], &place].concat());
         taken.failed(1, "test.db is in use by another countersign process");

@@ -96,7 +96,7 @@ impl Typed {
     fn new() -> Typed {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
-        // `cargo xtask clean-clone` tells another one, that was installed.
+        // `cargo xtask clean-clone` names an installed one instead.
         let program = std::env::var("COUNTERSIGN_INSTALLED").unwrap_or_else(|_| BINARY.to_owned());
         std::os::unix::fs::symlink(program, folder.path().join("bin/countersign")).unwrap();
         let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
@@ -307,7 +307,7 @@ async fn u2_the_recipe_for_javascript_approves_what_it_shows_each_time_it_runs()
     let running = demo(dir.path(), "en").await;
     let script = recipe_of("docs/protocol.md", "js", 0, &running);
     for n in 1..=2 {
-        // As Node 22 has it by itself.
+        // Built into Node 22.
         let node = ["--experimental-websocket", "-e", &script];
         let (told, dir) = (run_program("node", dir.path(), &node, "", &[]), dir.path());
         assert!(done(&told).starts_with("execute_trade {\"price\": 82000, \"quantity\": 100"), "{}", told.stdout);

@@ -7,7 +7,7 @@ use crate::{
     support::{Server, Setup, Store, run, trade},
 };
 
-/// A note runs by itself, a trade needs approval; then a final text.
+/// A note runs without approval, a trade needs it; then a final text.
 fn script() -> Value {
     json!({ "turns": [
         { "text": "I will trade.", "tool_calls": [{ "name": "note", "args": { "n": 1 } }, trade(100)] },
@@ -238,7 +238,7 @@ async fn g6_the_command_line_lists_shows_and_forks() {
     assert!(state.stdout.contains("awaiting_input") && state.stdout.contains("execute_trade"), "{}", state.stdout);
     let made = ask(&["fork", "s", "--checkpoint", &waited, "--session-id", "f"]);
     assert!(made.stdout.contains("; held\n  pending f_2"), "{} {}", made.stdout, made.stderr);
-    // Nothing of it begins by itself, whatever the status of its past.
+    // Nothing in it starts on its own, whatever the status of its past.
     let begun = all.iter().find(|one| one["after"] == "message").unwrap()["checkpoint"].to_string();
     let made = ask(&["fork", "s", "--checkpoint", &begun, "--session-id", "g"]);
     assert!(made.stdout.ends_with("; held\n"), "{} {}", made.stdout, made.stderr);

@@ -32,7 +32,7 @@ async fn say(ws: &mut Ws, session: &str, agent: &str) {
     ws.until(|frame| frame["type"] == "ack" && frame["session_id"] == session).await;
 }
 
-/// Starts the server, which dies by itself.
+/// Starts the server, which its tool kills.
 fn dies(server: &Server) {
     let dir = server.path("");
     let ended = run(&dir, &["serve", "--config", "countersign.toml"], "", &[]);

@@ -61,7 +61,7 @@ on_both_stores! {
         // Again under the same id: done once, and the stream ends.
         let again = request(server.address, "POST", "/v1/sessions/s/messages", &accept, Some(&body)).await;
         assert_eq!(events(&again.body).len(), 0);
-        // Who accepts JSON more than events gets that.
+        // A client that prefers JSON to events gets JSON.
         let json = [("accept", "text/event-stream;q=0.1, application/json")];
         let outcome = request(server.address, "POST", "/v1/sessions/s/messages", &json, Some(&body)).await;
         assert_eq!(outcome.ok()["status"], "awaiting_input");

@@ -39,7 +39,7 @@ const NO_TOOL: &str = "there is no tool \"pay\"";
 const LATE: &str = "did not answer within 2 seconds and the call was cancelled; whether it took effect is not known";
 const UNREADABLE: &str = "sent an answer that cannot be read; whether the call took effect is not known";
 const LOST: &str = "ended while the call was running; whether it took effect is not known";
-/// What operators are told of one that asks and reads no answers.
+/// What the log says of a server that asks and reads no answers.
 const DEAF: &str = "reads no answers; its connection is closed";
 const LONG: &str = "a message of more than 8 MiB";
 

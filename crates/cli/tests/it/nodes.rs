@@ -271,7 +271,7 @@ async fn r5_what_a_node_is_asked_for_while_it_drains_is_done_by_another() {
     one.signal(Signal::TERM);
     eventually("it drains", async || one.get("/readyz").await.status == 503).await;
     let go = json!({ "content": "go", "agent": "quick" });
-    // It waits for nothing any more: who has asked looks at another node.
+    // It no longer waits for the turn: the client polls another node.
     assert_eq!(one.post("/v1/sessions/s/messages", &go).await.ok()["status"], "running");
     two.until_status("s", "completed").await;
     let mut ws = one.ws().await;

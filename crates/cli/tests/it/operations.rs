@@ -237,7 +237,7 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
         assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stdout.contains("--listen"), "{}", ended.stdout);
     }
-    // Otherwise a machine that shuts down stops the database first, and calls that end meanwhile are in doubt.
+    // Otherwise a machine that shuts down stops the database first, and calls that end meanwhile have an unknown outcome.
     assert!(unit.contains("\nAfter=network-online.target postgresql.service\n"), "{unit}");
     // What the compose file mounts, and the variables that it sets.
     let mounted = compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split_once(':'));
@@ -263,7 +263,7 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
         "proxy_set_header Upgrade $http_upgrade;",
         "proxy_buffering off;",
         "proxy_set_header Host $http_host;",
-        // By the group's name it is known that no node was asked.
+        // The group's name as the address shows that no node was asked.
         "upstream countersign {",
         "if ($upstream_addr !~ countersign$) {",
     ] {
@@ -466,7 +466,7 @@ async fn r4_a_request_that_a_deadline_made_in_a_restored_store_says_so_too() {
     assert_eq!(server.get("/v1/approvals?status=waiting").await.ok()["approvals"][0]["held"]["reason"], "restored");
 }
 
-/// A program would send once more what it had sent before the backup was restored.
+/// A program would send again what it sent before the backup was restored.
 #[tokio::test]
 async fn r4_a_service_does_not_continue_a_turn_of_a_restored_store() {
     let script = json!({ "turns": [{ "text": "soon", "delay_ms": 20_000 }], "at_end": "repeat" });

@@ -482,7 +482,7 @@ async fn p1_a_changed_policy_needs_a_restart_and_a_moved_one_is_no_change() {
     assert_eq!(asked["interruptions"][0]["review_configs"][0]["role"], "admin");
 }
 
-/// The first frame says who the connection is of; it comes again with other rights, and nothing else has to be asked for.
+/// The first frame names the connection's person; it comes again when their rights change, so a client need not ask.
 #[tokio::test]
 async fn p1_w2_a_connection_is_told_that_the_roles_of_its_person_have_changed() {
     let setup = Setup::one_trade(Store::Memory).principal("bob", &["user"], "tenant = \"north\"");

@@ -118,7 +118,7 @@ async fn p3_a_call_decided_by_a_standing_rule_changes_if_the_rule_would_not_deci
     assert_eq!(none, Vec::<String>::new());
     assert_eq!(tool["allow"], json!({ "before": 1, "after": 1 }));
     assert_eq!(tool["deny"], json!({ "before": 1, "after": 1 }));
-    // Her rule does not apply to others, nor to more; a rejecting rule applies whoever would be asked.
+    // Her rule does not apply to others, nor to more; a rejecting rule applies whatever reviewers the call has.
     for levels in [r#"["cfo"]"#, r#"["user", "cfo"]"#] {
         assert_eq!(changes(&asks(levels)).0, ["alice-2: allow → ask"], "{levels}");
     }

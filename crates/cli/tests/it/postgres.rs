@@ -83,7 +83,7 @@ async fn r4_a_call_that_was_lost_in_a_fail_over_is_not_carried_out_again_by_itse
         standby.query("SELECT FROM nodes WHERE until > '-infinity'").len() == 1
     })
     .await;
-    // What begins by itself begins before this one, which is asked for later.
+    // Anything that starts on its own starts before this turn, which is requested later.
     let mut ws = server.ws().await;
     ws.message("another", "hello").await;
     ws.until_status("completed").await;

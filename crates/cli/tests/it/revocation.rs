@@ -1,4 +1,4 @@
-//! Spec X: a token is checked with each message, and who may connect changes while the server runs.
+//! Spec X: a token is checked with each message, and the tokens change while the server runs.
 
 use std::time::Instant;
 
@@ -123,7 +123,7 @@ async fn x_a_revoked_token_ends_pending_responses() {
     assert!(since.elapsed().as_secs() < 10, "it did not wait for the turn");
 }
 
-/// The body of a request may take half a minute: what counts is who its sender is at its end.
+/// The body of a request may take half a minute: the sender's rights count as they are at its end.
 #[tokio::test]
 async fn x_a_token_that_changes_while_a_body_arrives_decides_nothing() {
     let server = three().person("dave", &["admin"]).start().await;
@@ -141,7 +141,7 @@ async fn x_a_token_that_changes_while_a_body_arrives_decides_nothing() {
                  Connection: close\r\n\r\n"
             );
             stream.write_all(head.as_bytes()).await.unwrap();
-            // It says so when it begins to read the body, after it has looked at the token.
+            // The server sends this when it begins to read the body, after it has checked the token.
             let mut continues = [0; 25];
             stream.read_exact(&mut continues).await.unwrap();
             assert_eq!(&continues, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -217,7 +217,7 @@ async fn x_a_file_with_errors_or_without_auth_changes_nothing() {
     assert_eq!(closed(&mut alice).await, "the token is not known");
     let log = server.until_logged("need a restart").await;
     assert!(log.contains("changes in locale need a restart"), "{log}");
-    // As at a start, likely mistakes are told.
+    // As at a start, likely mistakes are reported.
     let warned = "nobody in [[auth.tokens]] has the role \"admin\"";
     assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains(warned)), "{log}");
     for secret in ["alice-secret", "bob-secret", "carol-secret", &digest] {

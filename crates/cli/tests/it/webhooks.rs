@@ -450,7 +450,7 @@ async fn u4_x_only_auditors_see_webhooks() {
     );
     let server = setup.start().await;
     assert_eq!(server.ask_as("ann", "GET", "/v1/webhooks", None).await.ok()["webhooks"][0]["name"], "desk");
-    // A program with the role has failed messages sent again. What is dropped reaches nobody: that is a person's to say.
+    // A program with the role has failed messages sent again. Dropped messages reach nobody, so only a person may drop them.
     let nothing = json!({});
     server.ask_as("cron", "POST", "/v1/webhooks/desk/retry", Some(&nothing)).await.ok();
     server.ask_as("cron", "POST", "/v1/webhooks/desk/forget", Some(&nothing)).await.problem(403, "forbidden");

@@ -1,4 +1,4 @@
-//! Mistakes in how people are to be asked. Configuration and programs get the same errors.
+//! Mistakes in how people should be asked. Configuration and programs get the same errors.
 
 use std::fmt;
 

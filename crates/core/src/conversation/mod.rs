@@ -291,7 +291,7 @@ impl Conversation {
     /// executes the calls that it reads as approved. Only these calls read as approved, and only until their approval
     /// was sent: whether the provider has executed others is unknown.
     ///
-    /// They are the conversation's own where nothing is to be dropped.
+    /// They are the conversation's own if nothing is dropped.
     #[must_use]
     pub fn read(&self, takes: TakesImages, calls: &[CallNo], is_hosted: impl Fn(&str) -> bool) -> Arc<Vec<Message>> {
         if !self.open.is_empty() || !self.held.is_empty() {

@@ -212,7 +212,7 @@ pub(super) fn own_request(
              somebody else must",
         );
     }
-    // Whoever edits it again approves only their own version.
+    // A person who edits it again approves only their own version.
     let edited = || state.call(action.call).is_some_and(|call| call.edited_by.contains(subject));
     (decision != DecisionType::Edit && edited())
         .then_some("you have changed it, and who asks for something may not approve it; somebody else must")
@@ -304,7 +304,7 @@ fn edited_asks(
         let action = &asked.actions[edit.index()];
         let verdict = match verdicts.get(edit.index()) {
             Some(verdict) => edit.judged(verdict.as_ref())?,
-            // Nobody has judged it: as strictly as before.
+            // It was not judged: the request stays as strict as it was.
             None => &Verdict::Allow,
         };
         let Verdict::Ask(new) = verdict else { continue };

@@ -53,7 +53,7 @@ impl State {
         self.calls.iter().filter(move |call| call.run == run)
     }
 
-    /// The nested runs whose models are to be asked next.
+    /// The nested runs whose models are asked next.
     pub fn asking(&self) -> impl Iterator<Item = &Nested> {
         let active = self.status.is_active();
         self.nested.iter().filter(move |nested| {
@@ -73,7 +73,7 @@ impl State {
             && self.loop_node().is_none_or(|node| node == graph::AGENT)
     }
 
-    /// Whether a handoff is to be carried out, or requested again, before anything else.
+    /// Whether a handoff must be carried out, or requested again, before anything else.
     pub(super) fn hands_off(&self) -> bool {
         let due = |call: &Call| hands_off(call) && self.calls_of(call.run).all(is_settled);
         self.status.is_active() && !self.held && self.calls.iter().any(due)
@@ -263,7 +263,7 @@ impl Draft {
         }
     }
 
-    /// What follows by itself among agents: handoffs once the other calls of their answer have finished, runs that end
+    /// Adds the consequences among agents: handoffs once the other calls of their answer have finished, runs that end
     /// with a tool's result, and runs that have used up their model calls.
     pub(super) fn settle_agents(&mut self, catalog: &dyn Catalog) {
         // Inner runs end before outer ones, whose calls they finish.
@@ -300,7 +300,7 @@ impl Draft {
         false
     }
 
-    /// The first of several wins, as in a conversation between people; none does while one of them is to be requested
+    /// The first of several wins, as in a conversation between people; none does while one of them must be requested
     /// again.
     fn hand_off<'a>(&mut self, calls: impl Iterator<Item = &'a Call> + Clone, catalog: &dyn Catalog) {
         let locale = self.state.locale;

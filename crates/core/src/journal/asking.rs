@@ -127,7 +127,7 @@ impl State {
     #[must_use]
     pub fn action(&self, call: &Call, ask: Arc<Ask>, catalog: &dyn Catalog) -> Option<Action> {
         let facts = catalog.tool(&call.agent, &call.name).unwrap_or_default();
-        // A call without arguments was settled at the gate and is never asked about.
+        // A call without arguments ended at the gate: nobody is asked about it.
         let mut args = call.args.clone()?;
         if call.question {
             // What is shown is what is answered: the questions with the added option. They were checked at the gate.

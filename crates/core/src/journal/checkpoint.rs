@@ -73,7 +73,7 @@ fn leading(entry: &Entry) -> Option<&Record> {
 pub fn is_whole(state: &State) -> bool {
     let calls = || state.calls.iter().map(|call| &call.phase);
     if state.status == Status::Failed {
-        // A failed turn is settled when it is retried.
+        // The rest of a failed turn follows when it is retried.
         return calls().all(|phase| *phase != Phase::Proposed);
     }
     // What a restored store may have run is asked about once a person continues the turn.

@@ -42,8 +42,8 @@ impl Call {
         Phase::Lost
     }
 
-    /// Who may report its outcome, and who must allow it to run again: everybody named by the original verdict and by
-    /// today's. What is denied today does not run again.
+    /// The people who may report its outcome, and must allow it to run again: everybody named by the original verdict
+    /// and by today's. A call that is denied today does not run again.
     pub(super) fn judge_doubt(&mut self, verdict: &Verdict) {
         let today = match verdict {
             Verdict::Allow => return,

@@ -2,9 +2,9 @@
 //! a turn has its own append, and so have the creation of a session and what follows from an input in each
 //! step (`step.rs`).
 //!
-//! Each input is checked against the state, then becomes records; `Draft::settle` adds what follows by itself
-//! (results of refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored
-//! and [committed](crate::session::Placed::commit); only then do permits exist.
+//! Each input is checked against the state, then becomes records; `Draft::settle` adds the consequences (results of
+//! refused calls, interruptions, the end of the turn). Nothing has happened until the transition is stored and
+//! [committed](crate::session::Placed::commit); only then do permits exist.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -198,13 +198,13 @@ impl Draft {
         self.settled(catalog)
     }
 
-    /// Records that the model's provider is about to be told that it may make these calls; see
+    /// Records that the approval of these calls is about to be sent to the model's provider; see
     /// [`Record::ApprovalSent`].
     pub fn approval_sent(&mut self, calls: Vec<CallNo>) {
         self.push(Record::ApprovalSent { calls });
     }
 
-    /// Records that it was not told after all; see [`Record::ApprovalNotSent`].
+    /// Records that it was not sent after all; see [`Record::ApprovalNotSent`].
     pub fn approval_not_sent(&mut self, calls: Vec<CallNo>) {
         self.push(Record::ApprovalNotSent { calls });
     }
@@ -406,7 +406,7 @@ impl Draft {
         }
     }
 
-    /// Ends the draft with what follows by itself.
+    /// Ends the draft with its consequences.
     pub fn settled(mut self, catalog: &dyn Catalog) -> Transition {
         self.settle(catalog);
         self.finish()

@@ -99,7 +99,7 @@ pub fn position(state: &State) -> Node {
         Some(COMPRESSION) => return Node::Compression,
         Some(AGENT) => return Node::Agent,
         Some(TOOLS) => return Node::Tools,
-        // Nothing follows by itself at a custom node, as at one that waits for people.
+        // Nothing follows automatically at a custom node, as at one that waits for people.
         Some(_) => return Node::Approval,
         None => {}
     }

@@ -112,7 +112,7 @@ impl MayHaveRun {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPhase {
-    /// It runs, or is to be run.
+    /// It runs, or is ready to run.
     Ready,
     /// It has pending interruptions.
     Waiting,
@@ -177,7 +177,7 @@ impl Task {
         self.frame.is_root() && !matches!(self.phase, TaskPhase::Graph(_) | TaskPhase::Done)
     }
 
-    /// Steps that were to run again are asked about once more: what was decided about has changed since.
+    /// People are asked once more about steps that they let run again: the state has changed since their decision.
     pub(super) fn doubts_again(&mut self) {
         let again = self.steps.values_mut().filter(|step| **step == Step::Again);
         again.for_each(|step| *step = Step::Started);
@@ -185,7 +185,7 @@ impl Task {
 }
 
 impl GraphRun {
-    /// Tasks that run or are to be run, in order.
+    /// Tasks that run or are ready to run, in order.
     pub fn ready(&self) -> impl Iterator<Item = &Arc<Task>> {
         self.tasks.values().filter(|task| task.phase == TaskPhase::Ready)
     }

@@ -261,14 +261,14 @@ pub enum Record {
     StateEdited(StateEdited),
     /// The states of all frames, so that a fold can begin here.
     States(Vec<FrameState>),
-    /// The model's provider is about to be told that it may make these calls, which only it can make. It may have made
-    /// them from here on, so it is told again only after [`Record::ApprovalNotSent`].
+    /// The approval of these calls is about to be sent to the model's provider, which alone can make them. It may have
+    /// made them from here on, so the approval is sent again only after [`Record::ApprovalNotSent`].
     ApprovalSent {
         /// Their numbers.
         calls: Vec<CallNo>,
     },
-    /// Each request with the approvals of these calls was refused outright, or reached nobody: the provider was not told
-    /// after all, and a retry tells it.
+    /// Each request with the approvals of these calls was refused outright, or reached nobody: the provider has no
+    /// approval after all, and a retry sends it.
     ApprovalNotSent {
         /// Their numbers.
         calls: Vec<CallNo>,

@@ -2,15 +2,15 @@
 //!
 //! A turn may itself be what ends the process. So resuming it is recorded first, and every record that shows progress
 //! resets the count, as does a process that ends cleanly. A turn without progress is resumed once more, one session at
-//! a time, so that the cause can be told from sessions that merely ran beside it; after that it is held: without
-//! effects until a message, a decision or a cancel arrives. A deadline does not release it.
+//! a time, so that the cause can be distinguished from sessions that merely ran beside it; after that it is held:
+//! without effects until a message, a decision or a cancel arrives. A deadline does not release it.
 //!
 //! A turn of a store that was restored from a backup is held in the same way: its next effects may have been carried
 //! out after the backup was made. Calls that could start without a decision therefore become calls whose outcome is
 //! unknown: continuing the turn does not permit them again. The same holds for the steps of a graph's tasks that could
 //! run without one: they are asked about when a node reaches them ([`Task::restored`](super::progress::Task::restored)). A
-//! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks are in doubt as well;
-//! and so are those of a fork that is made while its original is in this state.
+//! turn that had failed needs no hold, since only a retry continues it, but its calls and tasks have unknown outcomes as
+//! well; and so have those of a fork that is made while its original is in this state.
 
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ impl State {
             Record::Decided(_) | Record::Answered(_) | Record::Resumed(_) | Record::Retried(_) | Record::TurnEnded(_) => {
                 self.continued();
             }
-            // What follows from a deadline by itself does not release a held turn, nor does an edit of its state, or a call
-            // whose connection is given up.
+            // The consequences of a deadline do not release a held turn, nor does an edit of its state, or a call whose
+            // connection is given up.
             Record::Interrupted(_)
             | Record::MakeRoom(_)
             | Record::StateEdited(_)
@@ -138,7 +138,7 @@ pub(super) fn would_begin(call: &Call) -> bool {
     call.phase == Phase::Permitted && call.target.is_none()
 }
 
-/// Whether it may be one that the model's provider carries out once it is told of the approval: only the runtime knows
+/// Whether it may be one that the model's provider carries out once it receives the approval: only the runtime knows
 /// which those are.
 fn may_be_the_providers(call: &Call) -> bool {
     call.phase == Phase::Finished && call.target.is_none()
@@ -187,10 +187,10 @@ impl Draft {
     }
 
     /// Holds a turn whose store was restored from a backup: it has no effects, not even after a deadline. A turn that
-    /// has failed has none before its retry; what that would begin is in doubt from here on, and reviewers of what is
-    /// pending in it are told ([`State::hold_of_requests`]). `None` if there is no such turn, or this is on record
-    /// already. A hold for another reason is replaced: somebody may have resumed a fork, or a turn that ended
-    /// processes, after the backup.
+    /// has failed has none before its retry; whatever that would begin has an unknown outcome from here on, and
+    /// reviewers of the turn's pending requests are told so ([`State::hold_of_requests`]). `None` if there is no such
+    /// turn, or this is on record already. A hold for another reason is replaced: somebody may have resumed a fork, or
+    /// a turn that ended processes, after the backup.
     pub fn restored(mut self) -> Option<Transition> {
         let failed = self.state.status == Status::Failed;
         // A retry would tell the model's provider of them: see [`Record::ApprovalSent`].

@@ -260,7 +260,7 @@ impl State {
             for task in run.tasks.values_mut().filter(|task| task.reads_edits()) {
                 let task = Arc::make_mut(task);
                 task.questions.clear();
-                // Whoever had a step run again was shown the earlier state, too.
+                // A decision to run a step again was made for the earlier state, too.
                 task.doubts_again();
                 if task.phase == TaskPhase::Waiting && !task.steps.values().any(|step| *step == Step::Lost) {
                     task.phase = TaskPhase::Ready;
@@ -425,7 +425,7 @@ impl Draft {
             task.questions.values().any(|question| question.answer.is_none())
                 || task.steps.values().any(|step| *step == Step::Lost)
         });
-        // A task with no pending question would wait for ever.
+        // A task with no pending question would wait forever.
         let answered = answered || !waits;
         let phase = found.map(|task| task.phase.clone());
         if phase != Some(if answered { TaskPhase::Ready } else { TaskPhase::Waiting }) {
@@ -572,7 +572,7 @@ impl Draft {
         Ok(self.settled(catalog))
     }
 
-    /// What follows by itself in the run of a graph: it fails when nothing in it continues.
+    /// Adds the consequences in the run of a graph: it fails when nothing in it continues.
     pub(super) fn settle_run(&mut self) {
         let failure = self.state.run.as_ref().filter(|_| self.state.status.is_active()).and_then(|run| run.failure());
         if let Some((code, message)) = failure.map(|(code, message)| (code.to_owned(), message.to_owned())) {

@@ -1,4 +1,4 @@
-//! What follows from a transition by itself: results of refused calls, interruptions, the end of the turn, the next one.
+//! The consequences of a transition: results of refused calls, interruptions, the end of the turn, the next one.
 
 use super::{
     draft::{Catalog, Draft},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Draft {
-    /// Adds what follows by itself, until nothing does. Nothing follows from a failed turn before its retry.
+    /// Adds consequences until there are no more. A failed turn has none before its retry.
     pub(super) fn settle(&mut self, catalog: &dyn Catalog) {
         if self.state.is_stopped_short() {
             return;

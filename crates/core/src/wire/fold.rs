@@ -4,8 +4,8 @@
 //! than one of a short session (spec H6).
 //!
 //! The history is a fold of events, not of records: by construction the API returns what a client that has seen every
-//! event knows. A page reads on only until everything it shows is settled; the resolution of a request that was decided
-//! much later comes from the store's index of interruptions.
+//! event knows. A page reads on only until everything it shows is resolved; the resolution of a request that was
+//! decided much later comes from the store's index of interruptions.
 
 mod requests;
 

@@ -214,7 +214,7 @@ fn r8_the_log_of_the_appends_is_that_of_the_journal() {
         if !records(&world.journal).any(|record| matches!(record, Record::Forked(_))) {
             assert_eq!(told(&world), whole);
         }
-        // What was asked about, or decided by a rule, is told to its end, with what ran or would have run.
+        // A call that people or a rule decided is recorded to its end, with what ran or would have run.
         for body in whole.iter().filter(|body| body["event"] == "finished") {
             assert!(body["args_digest"].is_string(), "{body}");
             ends += 1;

@@ -1,4 +1,4 @@
-//! Spec R4: what a crash leaves in doubt.
+//! Spec R4: calls whose outcome a crash leaves unknown.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::world::{
     pending::{answer_gated, asked, decide, phases, plain},
 };
 
-/// The tools, each of which is idempotent or none.
+/// The tools, with all of them idempotent, or none.
 struct All {
     idempotent: bool,
 }
@@ -35,8 +35,8 @@ impl Catalog for All {
     }
 }
 
-/// A call that a person has approved, and that a crash interrupts. Its tool was idempotent when the call was requested,
-/// or not.
+/// A call that a person has approved, and that a crash interrupts. `idempotent`: whether its tool was so when the call
+/// was requested.
 fn interrupted(idempotent: bool) -> World {
     let mut world = asked();
     let gate = Gate { idempotent, ..Gate::of(Verdict::Ask(plain())) };

@@ -316,7 +316,7 @@ fn s24_a_turn_that_used_up_its_model_calls_is_retried_with_more() {
     assert!(graph::next(retry(1).expect("one more").state()).ask.contains(&RunNo::ROOT));
 }
 
-/// An answer that is discarded was paid for, and is none that the turn could end with.
+/// A discarded answer was paid for, and cannot end the turn.
 #[test]
 fn s22_s24_answers_that_are_discarded_count_like_any_other() {
     let mut world = World::new();

@@ -76,8 +76,8 @@ proptest! {
         prop_assert_eq!(written, whole);
     }
 
-    /// A fork of any checkpoint of any session requests everything pending or approved again, and begins nothing by
-    /// itself that a person had to allow. It never changes the original.
+    /// A fork of any checkpoint of any session requests everything pending or approved again, and starts nothing on its
+    /// own that a person had to allow. It never changes the original.
     #[test]
     fn g6_answers_given_before_a_fork_are_never_reused_after_it(ops in ops(), edit in 0..10_u8, run in any::<bool>()) {
         let world = random(&ops);

@@ -141,7 +141,7 @@ fn r9_s13_a_journal_whose_call_has_asked_twice_under_one_name_is_read() {
     assert_eq!(numbers.map(|n| n.expect("asked").get()).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// The id of a call is the model's to choose: behind a harmless call of the same id no other one slips through.
+/// The model chooses a call's id: no other call can hide behind a harmless one with the same id.
 #[test]
 fn r9_g2_a_node_that_refuses_a_call_refuses_all_calls_of_its_id() {
     let mut world = World::new();

@@ -43,7 +43,7 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
         .expect("edited");
     let again = world.state.waiting(InterruptionNo::new(2)).expect("two admins are asked");
     assert_eq!((again.quorum(), again.votes.len(), again.asked.actions[0].level), (2, 0, 0));
-    // Nobody, or fewer: as before.
+    // Nobody, or fewer people: the levels stay.
     for fewer in [vec![Some(Verdict::Allow)], ask(&plain())] {
         let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
         decide_under(&mut world, 1, edit(), person("ann", &[]), fewer).expect("edited");
@@ -274,7 +274,7 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     assert_eq!(phases(&world), [Phase::Waiting(InterruptionNo::new(2))], "somebody else must see it");
     let own = decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect_err("his own words");
     assert!(own.message.contains("you have changed it"), "{own}");
-    // What he has changed is still in it after somebody else's change of something else.
+    // His change is still in the call after somebody else changes another argument.
     let edit = vec![Decision::edit("pay", args(r#"{"n":9,"memo":"x"}"#))];
     decide(&mut world, 2, edit, person("eve", &["admin"])).expect("edited");
     for editor in ["bob", "eve"] {

@@ -271,7 +271,7 @@ fn g6_a_decision_continues_a_fork_that_is_held_and_a_queued_message_does_not() {
     assert_eq!((world.state.why_held(), graph::next(&world.state).start), (None, vec![CallNo::FIRST]));
 }
 
-/// A retry releases it, and does not say that it runs where it awaits people.
+/// A retry releases it, and does not report it as running while it awaits people.
 #[test]
 fn g6_a_retry_of_a_fork_that_awaits_people_says_once_what_is_pending() {
     let world = held_fork(&[("pay", plain())]);
@@ -389,7 +389,7 @@ fn r4_g6_a_fork_of_a_session_that_is_held_after_a_restore_begins_nothing_that_ma
         let kinds: Vec<Kind> = world.state.open.iter().map(|open| open.asked.kind).collect();
         assert_eq!(kinds, [Kind::InDoubt; 2], "as calls of which only the original knows whether they ran");
     }
-    // What needed nobody begins in a fork that runs, but not in one of this session.
+    // A call that needed no approval starts in a fork that runs, but not in a fork of a restored session.
     for restores in [false, true] {
         let mut world = World::new();
         for op in [Op::Message(None), Op::Answer(vec![(0, 0)])] {
@@ -419,7 +419,7 @@ fn r4_g6_a_call_that_may_have_run_is_not_edited_into_another_in_a_fork() {
     assert_eq!(edits(true).expect_err("it may have run").code, Code::InvalidMessage);
 }
 
-/// A person continues it, and later it fails: what is known then is not in doubt any more.
+/// A person continues it, and later it fails: the outcomes known by then stay known.
 #[test]
 fn r4_g6_a_session_that_was_continued_after_a_restore_is_like_any_other() {
     let mut world = waiting(&[("pay", plain())]);

@@ -1,7 +1,7 @@
 //! What clients fold, for the clients' own tests: the events and the history of recorded sessions of all kinds.
 //!
 //! Journals in `tests/formats/journals.jsonl` give `tests/formats/wire.jsonl`, one session a line. `UPDATE_GOLDEN=1` writes it
-//! where it is missing, and never anew.
+//! if it is missing, and never rewrites it.
 
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 

@@ -206,8 +206,8 @@ impl Tool for SetsTheClock {
     }
 }
 
-/// What breaks a rule of journals would make its session unreadable, for ever: it is refused, and the session stays as it
-/// is until it can go on.
+/// A record that breaks a rule of journals would make its session unreadable forever: it is refused, and the session
+/// stays as it is until it can continue.
 #[tokio::test]
 async fn s21_r9_what_could_not_be_read_again_is_refused_and_not_stored() {
     for (name, store, _dir) in stores() {

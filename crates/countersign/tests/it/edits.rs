@@ -160,7 +160,7 @@ async fn p1_who_is_asked_about_an_edit_is_known_while_another_call_still_runs() 
     assert!(config.args_schema.is_some());
 }
 
-/// Nobody waits for ever for the application's rules on an edit: the decision is refused, and everything is as before.
+/// The application's rules on an edit have limited time: after that the decision is refused, and nothing has changed.
 #[tokio::test(start_paused = true)]
 async fn r9_a_decision_whose_edit_is_never_judged_is_refused_in_time_and_changes_nothing() {
     let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":9}}]},{"text":"done"}]}"#;

@@ -282,13 +282,13 @@ async fn s12_calls_of_one_answer_about_the_same_file_all_count() {
     let after = fs::read_to_string(folder.path().join("a")).expect("a");
     let told = results(&runtime, "s1").await;
     for (i, (success, why)) in told.iter().enumerate() {
-        // Each was changed, or the model was told that it was not.
+        // Each line was changed, or the model got an error.
         assert_eq!(*success, after.contains(&format!("new {i};\n")), "{i}: {why}");
     }
     assert!(told.iter().all(|(success, _)| *success), "{told:?}");
 }
 
-/// The first writes the file anew; the second changes a line beside the one that differs then.
+/// The first rewrites the file; the second changes a line beside the one that differs then.
 #[tokio::test]
 async fn s12_an_edit_counts_beside_what_an_earlier_call_of_the_answer_has_written() {
     let folder = tempfile::tempdir().expect("folder");
@@ -423,7 +423,8 @@ async fn s12_a_write_over_a_file_that_is_not_what_was_shown_is_refused() {
     }
 }
 
-/// One call; the file `a` is this when it is shown, and that when it is decided. What the model is told, and the file then.
+/// Makes one call. The file `a` has the first content when it is shown, the second when it is decided. Returns the result
+/// for the model, and the file afterwards.
 async fn decided_later(
     call: (&str, Value),
     (before, meanwhile): (&str, &str),
@@ -441,7 +442,7 @@ async fn decided_later(
     (told, fs::read_to_string(&file).ok())
 }
 
-/// An edit changes what is written, and shows nobody the file anew.
+/// An edit changes what is written, and shows nobody the file again.
 #[tokio::test]
 async fn s12_an_edited_write_over_a_file_that_is_not_what_was_shown_is_refused() {
     let write = |path: &str, content: &str| {
@@ -457,7 +458,7 @@ async fn s12_an_edited_write_over_a_file_that_is_not_what_was_shown_is_refused()
     }
 }
 
-/// Whoever is asked after an edit approves the file as they were shown it, not as the editor was.
+/// A reviewer asked after an edit approves the file that they were shown, not the one the editor was shown.
 #[tokio::test]
 async fn s12_what_the_last_reviewer_was_shown_is_overwritten_though_an_editor_saw_it_earlier() {
     for (approval, later, written) in [

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::support::{Ledger, decide, entry, runtime, send, stores};
 
-/// The first call runs by itself, the second needs approval; then a text; then another call that needs approval.
+/// The first call runs without approval, the second needs it; then a text; then another call that needs approval.
 const SCRIPT: &str = r#"{"turns":[
     {"delay_ms":20,"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]},
     {"text":"Done: {{ last_tool_result }}"},

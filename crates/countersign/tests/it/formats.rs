@@ -1,5 +1,5 @@
 //! Version 1 of saved states, fixed by the fixture `tests/formats/run_states.jsonl`, which follows from
-//! `journals.jsonl` there. `UPDATE_GOLDEN=1` writes it where it is missing, and never anew.
+//! `journals.jsonl` there. `UPDATE_GOLDEN=1` writes it if it is missing, and never rewrites it.
 
 use std::{fs, path::PathBuf, sync::Arc};
 

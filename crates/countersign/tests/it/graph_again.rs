@@ -114,7 +114,7 @@ async fn g6_an_edit_mends_a_round_with_too_many_tasks(store: Arc<dyn Store>) {
     assert_eq!(done.log, ["0", "1"]);
 }
 
-/// A node that asks, does a step that does not end the first time, and makes of it what `then` makes.
+/// A node that asks, then runs a step that does not end the first time, and passes its result to `then`.
 fn pays<F>(
     begun: &Count,
     then: impl Fn(Context<Work>, Result<String, NodeError>) -> F + Send + Sync + 'static,
@@ -180,7 +180,7 @@ async fn g6_an_edit_beside_a_step_in_doubt_withdraws_what_was_answered_before(st
     assert_eq!((done.log, begun.get()), (vec!["paid".to_owned()], 1));
 }
 
-/// The original gave the step up, and only the original knows why. Whether it has begun a fork knows, too.
+/// Only the original knows why the step was given up; that it had begun, a fork knows too.
 async fn r4_a_fork_asks_about_a_step_that_was_given_up(store: Arc<dyn Store>) {
     let begun = Count::default();
     let graph = pays(&begun, |ctx, paid| async move {
@@ -206,7 +206,7 @@ async fn r4_a_fork_asks_about_a_step_that_was_given_up(store: Arc<dyn Store>) {
     assert_eq!((done.log, begun.get()), (vec!["paid".to_owned()], 1));
 }
 
-/// So does whoever had it run again: that was decided for the original.
+/// So does a decision to run it again: it was made for the original.
 async fn r4_a_fork_asks_about_a_step_that_was_to_run_again(store: Arc<dyn Store>) {
     let begun = Count::default();
     let counted = begun.clone();
@@ -251,8 +251,8 @@ async fn r4_a_fork_asks_about_a_step_that_was_to_run_again(store: Arc<dyn Store>
     }
 }
 
-/// Whoever gives up a step fails its node; a retry asks about it again. A node that has gone on without the step is not
-/// asked about it when it fails for another reason.
+/// Giving up a step fails its node; a retry asks about the step again. If the node has continued without the step, a
+/// failure for another reason asks nothing about it.
 async fn r4_a_retry_asks_again_about_a_step_whose_rejection_has_failed_its_node(store: Arc<dyn Store>) {
     let begun = Count::default();
     let graph = pays(&begun, |_, paid| async move { Ok(said(paid?)) });
@@ -314,14 +314,14 @@ fn drops(begun: &Count) -> Graph<Work> {
     })
 }
 
-/// The questions that wait, and whether each is about a step in doubt.
+/// The pending questions, and whether each is about a step of unknown outcome.
 fn asked(outcome: &Outcome<Work>) -> Vec<(&str, bool)> {
     let mut asked: Vec<(&str, bool)> = outcome.pending().iter().map(|one| (&*one.question, one.in_doubt)).collect();
     asked.sort_unstable();
     asked
 }
 
-/// Whoever had it run again decided that for the earlier state.
+/// The decision to run it again was made for the earlier state.
 async fn g6_an_edit_asks_again_about_a_step_that_was_to_run_again(store: Arc<dyn Store>) {
     let begun = Count::default();
     let (runtime, runs) = process(&store, &drops(&begun));
@@ -334,7 +334,7 @@ async fn g6_an_edit_asks_again_about_a_step_that_was_to_run_again(store: Arc<dyn
     assert_eq!((asked(&edited), begun.get()), (vec![("slow", true)], 1));
 }
 
-/// It is asked about when its node pauses, and once; while the node stays in memory it goes on without it.
+/// A person is asked about it once, when its node pauses; while the node stays in memory it continues without the step.
 async fn r4_a_step_that_its_node_drops_is_asked_about_when_the_node_pauses(store: Arc<dyn Store>) {
     let (_runtime, runs) = process(&store, &drops(&Count::default()));
     let mut outcome = runs.run(&me(), "s", &Work::default()).await.expect("run");

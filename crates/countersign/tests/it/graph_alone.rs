@@ -346,7 +346,7 @@ async fn s16_a_graph_runs_in_the_session_that_the_program_names() {
     assert_eq!(at().await, before);
 }
 
-/// Whoever runs the same line again has not seen what is asked in the next round.
+/// A caller that runs the same line again has not seen the questions of the next round.
 #[tokio::test]
 async fn s16_an_answer_by_name_is_for_what_was_asked_under_it_first() {
     let graph = in_line("rounds", |graph| {
@@ -457,7 +457,7 @@ async fn s17_a_state_of_a_graph_in_which_nothing_moved_can_run() {
 /// The folder of a child's store and marks.
 const FOLDER: &str = "COUNTERSIGN_TEST_GRAPH_FOLDER";
 
-/// Pays three times, a step each; the third node hangs if this is told.
+/// Pays three times, a step each; the third node hangs if `hangs` is set.
 fn pays(folder: &Path, hangs: bool) -> Graph<Work> {
     let folder = folder.to_owned();
     in_line("pays", |graph| {

@@ -448,7 +448,7 @@ async fn g1_a_number_that_json_does_not_have_is_refused_before_anything_is_store
     }
 }
 
-/// A state as it was sent tells a repeat from another request; a program's own state may be written anew each time.
+/// A state as it was sent tells a repeat from another request; a program's own state may be serialised differently each time.
 async fn w1_a_start_under_the_request_id_of_another_state_is_refused(store: Arc<dyn Store>) {
     let graph = in_line("once", |graph| {
         let one = graph.node("one", |_| async { Ok(said("one")) });

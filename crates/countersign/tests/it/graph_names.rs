@@ -1,5 +1,5 @@
-//! The names of steps and questions: one that is used again is told apart by the order of its uses, so that order must
-//! be certain (spec G3).
+//! The names of steps and questions: uses of the same name are distinguished by their order, so that order must be
+//! certain (spec G3).
 
 use std::{
     future::IntoFuture as _,
@@ -49,7 +49,7 @@ fn refused(outcome: &Outcome<Work>, name: &str) {
     assert!(message.contains(&format!("{name:?} again")), "{message}");
 }
 
-/// Fetches what is due to someone, waits until this may go on, and pays it.
+/// Fetches what is due to someone, waits at the gate, and pays it.
 async fn pays(
     ctx: Context<Work>,
     to: &'static str,

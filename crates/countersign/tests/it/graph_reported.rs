@@ -1,4 +1,4 @@
-//! What people report of steps in doubt, and who may (spec P4, R4).
+//! The results that people report for steps of unknown outcome, and who may report them (spec P4, R4).
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -116,7 +116,7 @@ fn pays<T: Serialize + DeserializeOwned + Debug + Send + 'static>(begun: &Count)
     })
 }
 
-/// Whoever errs about the result of a step is asked about it again, and the step does not run again for that.
+/// A person who reports an unreadable result of a step is asked again, and the step does not run again.
 async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store: Arc<dyn Store>) {
     for session in ["warm", "cold", "mended"] {
         let begun = Count::default();
@@ -137,7 +137,7 @@ async fn r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again(store
                 break;
             }
             if session == "cold" {
-                // One that only is dropped still attends its leases, and might do the rest.
+                // A runtime that is only dropped still attends its leases, and might do the rest.
                 runtime.shutdown(Duration::ZERO).await;
                 (runtime, runs) = process(&store, &pays::<String>(&begun));
             }

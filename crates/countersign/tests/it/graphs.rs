@@ -155,7 +155,7 @@ async fn g3_answers_go_to_their_questions_in_any_order(store: Arc<dyn Store>) {
     }
 }
 
-/// An invalid answer stores nothing; several answers at once count all or not at all.
+/// An invalid answer stores nothing; of several answers together all count, or none.
 async fn g3_an_answer_that_does_not_fit_changes_nothing(store: Arc<dyn Store>) {
     let mut graph = StateGraph::<Work>::new("work");
     let ask = |name: &'static str| {
@@ -251,7 +251,7 @@ async fn g3_an_answer_that_the_node_cannot_read_is_kept_and_a_retry_asks_again(s
             drop((runtime, runs));
             (runtime, runs) = process(&store, &asks_for::<u64>(question, &steps, 0));
         }
-        // Whoever errs again can answer again.
+        // After a second mistake the person can answer again.
         let failed = runs.resume(&me(), &format!("{session}_3"), 4.0).await.expect("it fits the schema");
         assert!(invalid(&failed), "{session}: {failed:?}");
         assert_eq!(runs.retry(&me(), session).await.expect("retry").pending()[0].key, format!("{session}_4"));
@@ -302,7 +302,7 @@ async fn g3_what_is_asked_again_is_not_answered_by_what_it_replaces(store: Arc<d
     assert_eq!(done.log, ["3", "beside"]);
 }
 
-/// The answer that a deadline gives is checked when the node asks, so that nobody finds out after it.
+/// The default answer is checked when the node asks, so that a mistake does not surface only at the deadline.
 async fn g3_a_default_answer_that_the_node_cannot_read_is_refused_at_once(store: Arc<dyn Store>) {
     let mut graph = StateGraph::<Work>::new("work");
     let node = graph.node("node", |ctx: Context<Work>| async move {

@@ -181,7 +181,7 @@ fn r7_two_crashes_in_a_row_take_back_no_more_than_one() {
                     life.read(&mut following, &mut client);
                     drop(following);
                     let life = life.crash();
-                    // In the second process somebody may follow or not.
+                    // The second process runs with and without a follower.
                     let mut following = seen.then(|| life.follow(client.seq));
                     life.step(2);
                     if let Some(following) = &mut following {

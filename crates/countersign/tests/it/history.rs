@@ -54,7 +54,7 @@ async fn r9_a_page_of_history_is_bounded_in_bytes() {
     }
 }
 
-/// Spec W8: the answer of a turn has its whole text, whoever follows.
+/// Spec W8: the answer of a turn has its whole text, with or without followers.
 #[tokio::test]
 async fn w8_the_text_of_a_turn_is_whole_also_when_somebody_follows() {
     let script =

@@ -122,7 +122,7 @@ async fn r11_idempotency_keys_are_unique_over_sessions_stores_and_forks() {
     }
 }
 
-/// Its log says what became of its request, and stays whole.
+/// Its log says how its request ended, and stays whole.
 #[tokio::test]
 async fn r11_r8_a_session_that_is_deleted_begins_nothing_of_what_was_queued() {
     for (name, store, _dir) in stores() {
@@ -174,7 +174,7 @@ async fn r11_standing_rules_of_a_deleted_session_do_not_come_back() {
     }
 }
 
-/// Both go on from one state, with calls that have the same numbers and other arguments.
+/// Both continue from one state, with calls that have the same numbers and other arguments.
 #[tokio::test]
 async fn r11_a_key_is_of_one_call_also_after_a_backup_was_restored_or_a_state_copied() {
     let ledger = Ledger::default();

@@ -22,7 +22,7 @@ use crate::{
     support::{Ledger, entry, send, stores},
 };
 
-/// An agent that calls a tool, and says much, for ever.
+/// An agent that calls a tool and writes long texts, forever.
 fn endless(store: Arc<dyn Store>, session_bytes: u64, ledger: &Ledger) -> Runtime {
     let script = json!({
         "turns": [{ "text": "x".repeat(1_000), "tool_calls": [{ "name": "look", "args": { "n": 1 } }] }],
@@ -269,7 +269,7 @@ async fn r9_x_a_waypoint_that_is_not_as_it_was_written_is_passed_by() {
         }
         store.waypoints.store(1, Ordering::SeqCst);
         assert_eq!(state(at).await.0, wanted, "{name}");
-        // A journal with a gap has no state, whoever reads it; nor has a deleted session.
+        // A journal with a gap cannot be read, nor can a deleted session.
         store.gap.store(true, Ordering::SeqCst);
         let gap = runtime.state_at(&me, "s", end).await.expect_err("a gap");
         assert_eq!((gap.code, &*gap.message), (Code::Internal, "the session's journal has a gap"), "{name}");

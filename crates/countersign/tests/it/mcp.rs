@@ -512,7 +512,7 @@ async fn s13_r9_many_changes_of_a_servers_tools_are_looked_at_together() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert!(before < 100, "{before} lists for 201 changes");
-    // However long it goes on: a few at once, and then one a second.
+    // However long that lasts: a few at once, and then one a second.
     let began = std::time::Instant::now();
     while began.elapsed() < Duration::from_secs(2) {
         fake.tell_change();
@@ -602,7 +602,7 @@ async fn s13_r1_a_call_that_would_go_to_another_server_after_a_restart_is_asked_
     assert_eq!((outcome.status, first.calls().len(), second.calls().len()), (Status::Completed, 0, 1));
 }
 
-/// The shown tool was that of a program or an address which the server's name no longer stands for.
+/// The tool shown came from a program or an address that the server's name no longer refers to.
 #[tokio::test]
 async fn s13_r1_a_call_or_a_rule_for_a_tool_of_another_address_than_was_shown_is_asked_about_again() {
     let (first, second) = (files(Era::Sessions).await, files(Era::Sessions).await);

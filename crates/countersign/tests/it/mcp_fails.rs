@@ -1,4 +1,4 @@
-//! Servers that hang, refuse or are malformed: what is lost by that, and what operators are told (spec S13).
+//! Servers that hang, refuse or are malformed: what is lost, and what operators read about it (spec S13).
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 

@@ -112,8 +112,8 @@ async fn s13_a_question_that_may_be_another_sessions_is_shown_to_nobody() {
     assert_eq!(answer(&runtime, "one_1", 5).await.text, "order 1 of 5");
 }
 
-/// A shell script whose calls ask `CALL?`, and answer only then. The call `slow` asks when `fast` is called, whether it was
-/// cancelled or not. `ENDS`: it answers a call that is cancelled; `AUTO`: it waits for no answer of a person.
+/// A shell script whose calls ask `CALL?`, and answer only then. The call `slow` asks when `fast` is called, even if it was
+/// cancelled. `ENDS`: it answers a cancelled call; `AUTO`: it waits for no answer from a person.
 const LATE: &str = r#"
 say() { printf '%s\n' "$1"; }
 ask() { say '{"jsonrpc":"2.0","id":"ask-'$1'","method":"elicitation/create","params":{"message":"'$2'?","requestedSchema":{"type":"object","properties":{}}}}'; }
@@ -167,7 +167,7 @@ async fn after_a_call_without_an_answer(ends: bool) -> (Vec<Vec<String>>, String
     (asks, std::fs::read_to_string(told.path()).unwrap())
 }
 
-/// Its server was told that the call was cancelled, and asked in it all the same.
+/// Its server received the cancellation, and asked in the call all the same.
 #[tokio::test]
 async fn s13_a_question_of_a_call_that_has_ended_is_shown_to_no_other_session() {
     let (asks, slow) = after_a_call_without_an_answer(false).await;

@@ -32,7 +32,7 @@ use crate::{
 enum Then {
     /// It cancels it, and its call ends.
     CancelsAndEnds,
-    /// It cancels it, and its call ends only when it is told to.
+    /// It cancels it, and its call ends only when the test says so.
     Cancels,
     /// It forgets it: its call ends.
     Ends,
@@ -44,7 +44,7 @@ fn question() -> Value {
     json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params })
 }
 
-/// A server whose `order` asks, and each time that it is told to goes on as `then` says.
+/// A server whose `order` asks, and continues as `then` says whenever `go` is notified.
 async fn shop(then: Then, go: &Arc<Notify>) -> McpFake {
     let (fake, go) = (McpFake::start(Era::Sessions).await, go.clone());
     fake.tool(listing("order", "Orders."), move |call: Call| {
@@ -89,7 +89,7 @@ async fn s13_a_question_that_its_server_takes_back_is_withdrawn_and_its_call_goe
     for then in [Then::CancelsAndEnds, Then::Cancels, Then::Ends] {
         let (go, store): (_, Arc<dyn Store>) = (Arc::new(Notify::new()), Arc::new(MemoryStore::new()));
         let fake = shop(then, &go).await;
-        // Without a limit it would wait for ever.
+        // Without a limit it would wait forever.
         let server =
             McpServer::http("shop", &*fake.url).require_approval(RequireApproval::Never).answer_timeout(Timeout::Never);
         let server = server.build().unwrap();
@@ -121,7 +121,7 @@ async fn fold(store: &dyn Store) -> String {
     format!("{:?}", store.read("s", 0, 1000).await.unwrap())
 }
 
-/// Whoever is first has decided, and the call has one result.
+/// The first decision counts, and the call has one result.
 #[tokio::test]
 async fn s13_a_question_that_is_answered_while_its_server_takes_it_back_has_one_end() {
     for _ in 0..8 {
@@ -144,7 +144,7 @@ fn record_starts_again(record: &Record) -> bool {
     matches!(record, Record::CallStarted { attempt: 2, .. })
 }
 
-/// The answer's attempt is on record, and what it was to go on with is gone.
+/// The attempt that gets the answer is stored, but the call at the server that it would continue is gone.
 #[tokio::test]
 async fn r4_s13_a_call_that_is_given_up_while_its_answer_is_stored_is_in_doubt_and_not_sent_again() {
     let fake = shop(Then::Ends, &Arc::new(Notify::new())).await;

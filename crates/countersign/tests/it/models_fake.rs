@@ -96,7 +96,7 @@ async fn handle(State((seen, answer)): State<(Arc<Mutex<Vec<Seen>>>, Answer)>, r
 pub(crate) enum Then {
     /// The connection is cut when the test says so: earlier parts have arrived by then.
     Cut(Arc<Notify>),
-    /// Nothing, for ever.
+    /// Nothing, forever.
     Hang,
 }
 

@@ -74,7 +74,7 @@ async fn s16_calls_that_need_nobody_start_with_their_answer_and_end_together() {
     assert_eq!(ledger.lock().expect("ledger").len(), 2);
 }
 
-/// Whoever sends a decision may go away at any moment of it.
+/// The sender of a decision may be gone at any moment of it.
 #[tokio::test]
 async fn r4_a_decision_whose_sender_goes_away_starts_its_call_once_or_not_at_all() {
     let mut taken = 0;

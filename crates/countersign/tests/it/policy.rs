@@ -555,7 +555,7 @@ async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
     }
 }
 
-/// Who asked for something does not choose who approves it either.
+/// Nor does a requester choose the reviewer.
 #[tokio::test]
 async fn p1_who_asked_does_not_reassign_what_only_others_may_approve() {
     let (kim, bob) = (person("kim", &["admin"]), person("bob", &["admin"]));

@@ -121,7 +121,7 @@ async fn s23_what_is_refused_without_it_too_is_told_by_its_first_reason_and_is_s
     let agent = Agent::new("a", ("m", Asks(model))).tool(clock);
     let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
     let me = Principal::trusted();
-    // Whoever follows keeps the session in memory.
+    // A follower keeps the session in memory.
     let _followed = runtime.message_followed(&me, NewMessage::text("s", "What time is it?")).await.expect("taken");
     let failed = runtime.wait(&me, "s").await.expect("outcome");
     assert!(failed.error.expect("an error").message.contains("402 Payment Required"));

@@ -167,7 +167,7 @@ async fn r4_g6_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run(store
     runtime.shutdown(std::time::Duration::ZERO).await;
 }
 
-/// Only whoever continues the original, or the first fork, has said anything about what may have run.
+/// Only a person who continues the original, or the first fork, decides about what may have run.
 async fn r4_g6_a_fork_of_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
     let world = World::default();
     backup(&store, "s", &world).await;

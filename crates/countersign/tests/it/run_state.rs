@@ -22,7 +22,7 @@ use crate::{
     world::{World, ops},
 };
 
-/// The first call runs by itself, the second needs approval; no float can hold its numbers.
+/// The first call runs without approval, the second needs it; no float can hold its numbers.
 const SCRIPT: &str = r#"{"turns":[
     {"text":"Let me look.","tool_calls":[{"name":"look","args":{"n":1}},
         {"name":"trade","args":{"n":9007199254740993,"price":1.10,"big":18446744073709551615}}]},

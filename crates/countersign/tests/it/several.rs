@@ -256,7 +256,7 @@ async fn r5_a_node_without_others_fails_a_turn_whose_agent_it_does_not_know_soon
     assert_eq!(outcome.expect("a session").error.expect("it failed").code, "unknown_agent");
 }
 
-/// A node that was taken for dead and lives tells so: then the turn that it had is not one that ends processes.
+/// A node that was taken for dead but lives says so: then its turn is not blamed for ending a process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r4_r5_a_turn_is_not_blamed_for_a_node_that_only_lost_its_lease() {
     let database = Database::new();
@@ -294,7 +294,7 @@ impl Model for Reads {
     }
 }
 
-/// A tool that is told of the sessions that are deleted.
+/// A tool that is notified of deleted sessions.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 

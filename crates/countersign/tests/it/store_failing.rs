@@ -237,7 +237,7 @@ impl Tool for Endless {
 }
 
 /// A call that a crash interrupted is judged with the existing tools, not with none: also if the session could not be
-/// loaded when they were to be reached.
+/// loaded when its tools' source had to be connected.
 #[tokio::test]
 async fn s13_r4_a_load_that_fails_while_tools_are_reached_is_tried_again() {
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());

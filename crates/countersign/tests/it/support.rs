@@ -69,7 +69,7 @@ pub fn kept(store: Arc<dyn Store>) -> RunConfig {
     RunConfig::new().store(store)
 }
 
-/// A message, whose events are followed or not.
+/// Sends a message; `follow`: with a follower of its events.
 pub async fn message(runtime: &Runtime, message: NewMessage, follow: bool) -> Result<run::Stored, Refusal> {
     let me = Principal::trusted();
     if follow { runtime.message_followed(&me, message).await } else { runtime.message(&me, message).await }

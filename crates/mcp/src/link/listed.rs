@@ -40,7 +40,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Adds a page. `false`: not all of it, and no more is to be read.
+    /// Adds a page. `false`: the limit is reached, so not all of it, and reading stops.
     pub(crate) fn add(&mut self, page: &[Result<ServerTool, Malformed>], settings: &McpServer) -> bool {
         for tool in page {
             let bytes = tool.as_ref().map_or_else(|malformed| malformed.name.len() + malformed.why.len(), bytes);

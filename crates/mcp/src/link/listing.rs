@@ -42,7 +42,7 @@ const NEW: Duration = Duration::from_secs(5);
 /// The longest that it does because the server says so.
 const NEW_MOST: Duration = Duration::from_secs(3600);
 
-/// When the list of tools is to be read again.
+/// When to read the list of tools again.
 pub(super) struct Due {
     /// How many changes the server has announced, and how many of them before the last list was requested.
     announced: AtomicU64,
@@ -85,7 +85,7 @@ impl Due {
         self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection over which changes are to be read. `None`: there are none, and the task ends.
+    /// The connection over which to read changes. `None`: there are none, and the task ends.
     fn peer(&self) -> Option<Peer<RoleClient>> {
         let mut again = self.again();
         // The next connection begins with a list.

@@ -7,7 +7,7 @@
 //! - Thinking goes back unchanged, with its signature, to the same model at the same address only. An answer that calls tools and has no
 //!   thinking of this model before its calls cannot be followed by thinking: such a request disables it.
 //! - Tokens read from and written to the provider's cache count as input.
-//! - An output schema is enforced by the provider if it is strict; otherwise the model is told it in its instructions.
+//! - An output schema is enforced by the provider if it is strict; otherwise it is part of the model's instructions.
 
 mod answer;
 mod kept;

@@ -21,7 +21,7 @@ use countersign_engine::{
     tool::ToolSpec,
 };
 
-/// Names that genai sends to Gemini as tools that Google runs, whoever gave them.
+/// Names that genai sends to Gemini as tools that Google runs, whatever tool has them.
 const GEMINIS_OWN: [&str; 4] = ["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"];
 
 /// # Errors

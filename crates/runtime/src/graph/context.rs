@@ -130,13 +130,13 @@ impl<S> Context<S> {
     /// `ctx.step("pay", async { Ok::<_, NodeError>(pay().await.map_err(|error| error.to_string())) })`.
     ///
     /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
-    /// another, as in a loop: the uses are told apart by their order. So that order must be the same whenever the node
-    /// starts over, and a node fails if it reuses a name while another of its steps or questions is under way at one of
-    /// the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; a name used
-    /// twice goes unnoticed if, between the uses, the branches await no step or question of the node, only timers or
-    /// requests of their own. A name must not contain `#`, which numbers the uses. **A step that is renamed is another
-    /// step**: a paused run that starts over with the new program runs it again, and no migration prevents that. A node
-    /// has at most 10,000 steps.
+    /// another, as in a loop: the uses are distinguished by their order. So that order must be the same whenever the
+    /// node starts over, and a node fails if it reuses a name while another of its steps or questions is under way at
+    /// one of the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; a name
+    /// used twice goes unnoticed if, between the uses, the branches await no step or question of the node, only timers
+    /// or requests of their own. A name must not contain `#`, which numbers the uses. **A step that is renamed is
+    /// another step**: a paused run that starts over with the new program runs it again, and no migration prevents
+    /// that. A node has at most 10,000 steps.
     pub fn step<T, E, F>(&self, name: &str, work: F) -> Step<T>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -458,7 +458,7 @@ async fn run_step<T: Serialize + DeserializeOwned>(
     turn_of_others(&memory).await;
     let known = match on_record(&memory, &name, idempotent).await {
         Ok(known) => known.filter(|known| *known != Known::Again),
-        // Fails the node however it handles errors: it might continue for ever.
+        // Fails the node however it handles errors: it might continue forever.
         Err(error) => {
             memory.fail(error);
             std::future::pending().await

@@ -309,8 +309,9 @@ impl Memory {
 
     /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …
     ///
-    /// Uses are told apart by their order, so it must be the same whenever the node starts over: each begins while no
-    /// other step and no question of the node is under way. While others are under way, a name can be used only once.
+    /// Uses are distinguished by their order, so it must be the same whenever the node starts over: each begins while
+    /// no other step and no question of the node is under way. While others are under way, a name can be used only
+    /// once.
     pub(crate) fn name(&self, name: &str) -> Result<Arc<str>, NodeError> {
         if name.contains('#') {
             return Err(NodeError::permanent(format!(

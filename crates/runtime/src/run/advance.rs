@@ -75,8 +75,8 @@ fn outdated_of(transition: &Transition) -> Vec<CallNo> {
 
 impl Driver {
     /// Stores an input, if any, with all that follows from it. The calls that start with it are added to those that begin; the
-    /// rest of what is to be carried out is returned, or `None` if nothing may begin here now. `recovers`: what was
-    /// started before this driver is accounted for.
+    /// effects left to carry out are returned, or `None` if nothing may begin here now. `recovers`: what was started before
+    /// this driver is accounted for.
     pub(super) async fn advance(
         &mut self,
         guard: &mut LiveState,

@@ -110,7 +110,7 @@ impl Runtime {
 #[derive(Clone)]
 pub(super) struct StartId {
     pub(super) id: String,
-    /// The state as it was sent, which tells a repeat from another request. A program writes a typed state anew each
+    /// The state as it was sent, which tells a repeat from another request. A program serialises a typed state each
     /// time, perhaps in another order: then only its id identifies a repeat.
     pub(super) asked: Option<Raw>,
 }

@@ -379,7 +379,7 @@ fn may_hold(record: &Record) -> bool {
         Record::Restarted(restarted) => restarted.held || restarted.why == Restart::Restored,
         Record::Forked(forked) => forked.held,
         Record::Status { hold, .. } => hold.is_some(),
-        // A deadline that asks anew, such as the next level, releases nothing.
+        // A deadline that asks again, such as the next level, releases nothing.
         Record::TimedOut { .. } => true,
         _ => false,
     }

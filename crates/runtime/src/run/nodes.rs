@@ -173,8 +173,8 @@ impl Inner {
         }
     }
 
-    /// The session's driver was dropped half way, and nothing of the session runs here any more: the node that is to
-    /// continue it need not wait until this one has left.
+    /// The session's driver was dropped half way, and nothing of the session runs here any more: the next node need not
+    /// wait until this one has left.
     pub(super) async fn abandons(&self, live: &LiveRef) {
         let Some(nodes) = self.store.nodes() else { return };
         let mut guard = live.lock().await;
@@ -340,7 +340,7 @@ impl Inner {
         }
     }
 
-    /// Resumes a session, unless it is to be resumed later, on its own.
+    /// Resumes a session, unless it must be resumed later, alone.
     fn resume_if_free(self: &Arc<Self>, live: LiveRef) {
         if !self.on_probation().contains(&live.session_id) {
             self.spawn_driver(live);

@@ -42,8 +42,8 @@ pub(super) fn never_works(error: &Refusal) -> bool {
     error.code == Code::Internal || error.is_gone()
 }
 
-/// Retries this future, made anew each time, until it succeeds: for reads without which nothing can continue. It takes
-/// its own locks, so that nothing is locked between two tries.
+/// Retries this future, created again each time, until it succeeds: for reads without which nothing can continue. It
+/// takes its own locks, so that nothing is locked between two tries.
 ///
 /// Not a function: the compiler cannot prove that a borrowing future made by a closure is `Send`.
 macro_rules! until_it_works {

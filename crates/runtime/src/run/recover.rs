@@ -69,7 +69,7 @@ impl Inner {
         }
     }
 
-    /// Sessions that are to be resumed one after the other, and have not been yet.
+    /// Sessions that wait to be resumed one after the other.
     pub(super) fn on_probation(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
         // The set is never left half changed.
         self.probation.lock().unwrap_or_else(PoisonError::into_inner)

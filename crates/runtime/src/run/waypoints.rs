@@ -8,9 +8,9 @@
 //! An old state is folded from the nearest waypoint before it: about a megabyte, however long the session is. One is
 //! saved only if it has at most a quarter of the bytes that it saves reading, and no more than a page of appends, so
 //! all of them stay small beside their journal. Its digest covers itself, its session, its position and the version of
-//! folding (raised whenever folding changes), so a damaged or misplaced one is never used, encrypted store or not. That
-//! does not protect against a writer of the file, who could forge other records too. An append does not wait for its
-//! waypoint: nothing is awaited between a commit and its effects.
+//! folding (raised whenever folding changes), so a damaged or misplaced one is never used, in encrypted stores or
+//! others. That does not protect against a writer of the file, who could forge other records too. An append does not
+//! wait for its waypoint: nothing is awaited between a commit and its effects.
 
 use std::{io, sync::Arc};
 
@@ -46,8 +46,8 @@ fn most(since: u64) -> usize {
     usize::try_from(since / SHARE).map_or(LARGEST, |most| most.min(LARGEST))
 }
 
-/// The digest that binds a text to this session and position. A store without encryption does not notice by itself that
-/// a text was changed or moved.
+/// The digest that binds a text to this session and position. A store without encryption does not notice that a text
+/// was changed or moved.
 fn digest(session_id: &str, pos: u64, state: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(FOLD_VERSION.to_be_bytes());
@@ -208,8 +208,8 @@ async fn keep(store: &dyn Store, session_id: &str, waypoint: Waypoint) {
 }
 
 impl Inner {
-    /// Saves a waypoint of a session as it is now. Nothing waits for it: a stored append must have its effects, whether
-    /// the cache works or not. The store may be closed in the meantime.
+    /// Saves a waypoint of a session as it is now. Nothing waits for it: a stored append must have its effects, even if
+    /// the cache fails. The store may be closed in the meantime.
     pub(super) fn keep_waypoint(&self, session: Session) {
         let store = Arc::downgrade(&self.store);
         let Ok(threads) = self.threads.clone().map_or_else(Handle::try_current, Ok) else { return };

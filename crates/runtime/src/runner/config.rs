@@ -104,9 +104,9 @@ impl RunConfig {
     }
 
     /// The application's own data, for tools, instructions and rules. It is kept unchanged in the run's state: put no
-    /// secrets into it. A session keeps the data that it began with, whoever runs it: a later input, or a resumed
-    /// run, with other data is refused ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)). A state can get
-    /// other data: see [`RunState::with_context`](crate::run_state::RunState::with_context).
+    /// secrets into it. A session keeps the data that it began with: a later input, or a resumed run, with other data
+    /// is refused ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)). A state can get other data: see
+    /// [`RunState::with_context`](crate::run_state::RunState::with_context).
     ///
     /// # Errors
     /// The data cannot be written as JSON.

@@ -291,7 +291,7 @@ impl Session {
     }
 }
 
-/// A call must run with the same data by which it is judged, whoever runs it.
+/// A call must run with the data by which it was judged.
 ///
 /// # Errors
 /// The run is configured with other application data than its session has.
@@ -307,7 +307,7 @@ fn check_data(given: Option<&AppContext>, own: &AppContext, session_id: &str) ->
     Err(RunError::new(Cause::Settings(what), None))
 }
 
-/// The part of the configuration that settles how a run is carried out.
+/// The part of the configuration that determines how a run is carried out.
 fn settings(config: &RunConfig) -> Settings {
     Settings {
         parallel_calls: config.parallel_calls,

@@ -65,7 +65,7 @@ impl Others {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a caller that waits for one session is to look now: nobody has for a while.
+    /// Whether a caller that waits for one session should look now: nobody has for a while.
     pub(super) fn is_look_due(&self, now: Millis) -> bool {
         let mut seen = self.seen();
         let is_due = seen.looked.max(seen.began).is_none_or(|last| now - last >= OFTEN);

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const AT_ONCE: i64 = 256;
 const BYTES: i64 = 8 * 1024 * 1024;
 
-/// The last record that is to be chained.
+/// The last record to chain.
 const UNTIL: &str = "SELECT max(n) FROM audit_queue";
 /// Chaining requires this lock on the end of the log.
 pub(super) const END: &str = "SELECT n, hash FROM audit_head FOR UPDATE";

@@ -6,7 +6,7 @@
 //! this process knows (through a pooler each transaction that writes: it may lead to another server at any time). A fail-over
 //! loses nothing if commits have waited for standbys (`synchronous_standby_names`), which each node notes with its
 //! terms; a recovery to an earlier moment then shows in the term that a node last renewed. After any other change of
-//! timeline the store closes, since this process may know what is gone, and whoever opens it next holds its turns, as
+//! timeline the store closes, since this process may know what is gone, and the next process to open it holds its turns, as
 //! after a restore.
 
 use std::sync::{
@@ -223,8 +223,8 @@ impl History {
             "the database is on timeline {now}, and was on {known}: it was restored, or has failed over to a standby for which \
              commits had not waited, so it may have lost what was acknowledged"
         );
-        // Before this process closes the store, so that whoever opens it next holds its turns, even if another node
-        // found nothing lost, unless the turns were held meanwhile.
+        // Before this process closes the store, so that the next process to open it holds its turns, even if another
+        // node found nothing lost, unless the turns were held meanwhile.
         let lost = format!(
             "UPDATE countersign SET synchronous = false, timeline = least(timeline, {known}) WHERE encode(notification_key, 'hex') = '{}'",
             self.key()

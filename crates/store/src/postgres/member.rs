@@ -185,7 +185,7 @@ impl Member {
         lasts.then_some(term)
     }
 
-    /// Whether a caller that waits for one session is to check now which other nodes are dead.
+    /// Whether a caller that waits for one session should check now which other nodes are dead.
     pub(super) fn is_look_due(&self) -> bool {
         self.term().is_some() && self.others.is_look_due(boot_time().cast_signed())
     }

@@ -35,7 +35,7 @@ fn own_as(made: &File, db: &Path) {
     let _ = (made, db);
 }
 
-/// Refuses a file with several names where it is to be written: SQLite and this program find the log and the lock of a
+/// Refuses a file with several names if it will be written: SQLite and this program find the log and the lock of a
 /// database by its name, so that under another name it would lack what is in the log, and could be served twice.
 fn one_name(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]

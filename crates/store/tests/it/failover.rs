@@ -1,4 +1,4 @@
-//! A database that fails over to a standby: what it lost is noticed, and where it lost nothing the store goes on.
+//! A database that fails over to a standby: the store notices what was lost, and continues if nothing was.
 
 use std::{sync::Arc, time::Duration};
 
@@ -153,7 +153,7 @@ async fn r4_what_became_visible_without_its_standby_is_not_taken_for_stored() {
     store.sync().await.expect("and that is for good");
 }
 
-/// As an append does: a session is not locked for ever by who waits for its lease.
+/// As an append does: a caller that waits for a lease does not lock the session forever.
 #[tokio::test]
 async fn r5_a_lease_that_waits_for_a_standby_without_end_is_told_as_unknown() {
     let (database, _standby, store, ..) = with_no_standby().await;

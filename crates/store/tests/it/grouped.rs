@@ -1,5 +1,5 @@
-//! Appends of several sessions that the PostgreSQL store commits together: each has the outcome that it would have by
-//! itself.
+//! Appends of several sessions that the PostgreSQL store commits together: each has the outcome that it would have
+//! alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -218,7 +218,7 @@ async fn w1_r5_r6_of_appends_that_come_together_each_is_stored_only_if_it_may_be
     const HOUR: i64 = 60 * 60 * 1000;
     let database = Database::new();
     let store = open_postgres(&database).await.expect("open");
-    // By its own time, none is so near its deadline that it would be sent by itself.
+    // By its own time, none is so near its deadline that it would be sent alone.
     let (now, then) = (machine_time(), machine_time() - 2 * HOUR);
     let mut sessions = Vec::new();
     for i in 0..SESSIONS {
@@ -330,7 +330,7 @@ async fn r9_sessions_that_are_locked_hold_up_no_others() {
     }
 }
 
-/// A store whose threads have ended refuses appends with an error, and no caller waits for ever.
+/// A store whose threads have ended refuses appends with an error, and no caller waits forever.
 #[test]
 fn r9_appends_end_also_if_the_threads_of_their_store_have() {
     let threads =

@@ -80,7 +80,7 @@ async fn r9_a_status_that_this_build_does_not_know_hides_no_other_session() {
         ] {
             assert_eq!(ids(&store, filter).await, ["three", "one"]);
         }
-        // It has its place: pages go on behind it.
+        // It keeps its place: the next page begins after it.
         let (mut pages, mut unread, mut cursor) = (Vec::new(), Vec::new(), None);
         loop {
             let listed = store.sessions(SessionFilter::default(), page(cursor.as_deref(), 1)).await.expect("a page");
@@ -137,7 +137,7 @@ async fn s7_a_rule_of_a_newer_build_allows_nothing_and_says_so() {
         assert!(named && refused.to_string().contains("newer version"), "{refused}");
         let listed = store.rules(RuleFilter::default(), page(None, 9)).await.expect("a list").rows;
         assert_eq!(listed.iter().map(|row| &*row.session_id).collect::<Vec<_>>(), ["old"]);
-        // Nor is stored what it was to decide: that is judged again.
+        // Nor is an append stored that such a rule decides: it is judged again.
         let driven = begun(&*store, "another", 1, Some("ann")).await;
         let mut append = driven.append_of(driven.says(2, "more", None, Some(OnPending::Queue)).expect("a message"));
         append.guards.rules = vec![("new".into(), RuleId { n: InterruptionNo::FIRST, action: 0 })];

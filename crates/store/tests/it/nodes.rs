@@ -337,7 +337,7 @@ async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
     let database = Database::new();
     let (one, two) = (node(&database).await, node(&database).await);
     let (mut ours, mut theirs) = (nodes(&one).hints(), nodes(&two).hints());
-    // A node says nothing before it knows of another.
+    // A node sends nothing before it knows of another.
     let mut n = 0;
     eventually("one knows of the other", async || {
         n += 1;

@@ -495,7 +495,7 @@ async fn x_rekey_never_seals_plain_values_planted_in_a_sealed_store() {
     assert!(matches!(store.read("bad", 0, 9).await, Err(StoreError::Sealed(_))));
 }
 
-/// Not a test by itself: the process that the test below starts, and kills.
+/// Not a test: the process that the test below starts, and kills.
 #[test]
 fn as_a_child() {
     let Ok(path) = std::env::var("COUNTERSIGN_TEST_REKEY") else { return };

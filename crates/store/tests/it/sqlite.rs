@@ -116,7 +116,7 @@ async fn r3_acknowledged_appends_are_in_the_files_at_once() {
     }
 }
 
-/// Not a test by itself: the process that the two tests below start, and kill.
+/// Not a test: the process that the two tests below start, and kill.
 #[tokio::test]
 async fn as_a_child() {
     let Ok(path) = std::env::var("COUNTERSIGN_TEST_STORE") else { return };

@@ -1,4 +1,4 @@
-//! Who may open a SQLite file, as what, and what a file says that is no store.
+//! Who may open a SQLite file, and how, and the errors for files that are no stores.
 
 use std::{
     path::{Path, PathBuf},

@@ -62,7 +62,7 @@ impl Seen {
         Seen(preview.base.as_deref().unwrap_or_default().lines().filter_map(line).collect())
     }
 
-    /// With the earlier states of the same files: an edit of a call does not show the files anew, nor its effect on a
+    /// With the earlier states of the same files: an edit of a call does not show the files again, nor its effect on a
     /// file that has changed since.
     pub(super) fn or_earlier(mut self, earlier: Seen) -> Seen {
         for (place, was) in earlier.0 {

@@ -57,7 +57,7 @@ impl Folder {
         Ok(Folder(path.canonicalize()?.into()))
     }
 
-    /// The tools, none of which needs approval by itself.
+    /// The tools. None has an approval rule of its own.
     pub(crate) fn tools(&self) -> [ToolEntry; 5] {
         [
             self.tool("read_file", "读取一个文本文件", |folder, File { path }| folder.read(&path)),

@@ -248,7 +248,7 @@ function useAnnounceRequests(view: SessionView, subject: string | undefined): vo
   const me = useMe();
   const owned = me.name === undefined || subject !== undefined;
   const told = useRef(new Set<string>());
-  // In a session that has begun anew another request can have the same key.
+  // In a session that has started over another request can have the same key.
   const keys = pendingApprovals(view).map(draftKey).join(" ");
   useEffect(() => {
     const texts: string[] = [];

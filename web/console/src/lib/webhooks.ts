@@ -29,7 +29,7 @@ export function spans(numbers: readonly number[]): { cursor: number; limit: numb
 /** Reads undelivered messages. Records never change, so each is read once: `known` has those already read. */
 export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, webhook: string) {
   const known = new Map<number, Told | undefined>();
-  /** `shown`: without a cursor at least this many, so that a list which is read anew keeps its length. */
+  /** `shown`: without a cursor at least this many, so that a list that is read again keeps its length. */
   return async (cursor: string | undefined, shown: number): Promise<{ rows: Undelivered[]; next: string | undefined }> => {
     const from = cursor === undefined ? { limit: Math.min(Math.max(PAGE, shown), PAGE_MAX) } : { cursor, limit: PAGE };
     const { failed, next } = await http.failedMessages(webhook, from);

@@ -45,7 +45,7 @@ const UNKNOWN = "unknown";
 /** While it is not known whether the same person has signed in again, nothing of theirs is shown. */
 export const personUnknown = new Store(readTab(UNKNOWN) !== null);
 
-/** The page is about to be loaded anew, for somebody else: however long that takes, it shows and sends nothing. */
+/** The page is about to be reloaded for somebody else: however long that takes, it shows and sends nothing. */
 export const gone = new Store(false);
 
 function leave(forget = () => {}): void {

@@ -1,6 +1,6 @@
 /**
- * Notifications of the browser, for those who ask for them: when a request appears that this person may decide while the page is
- * out of sight. They show on locked screens and in histories, so they hold no arguments and no texts of the agent.
+ * Notifications of the browser, for people who turn them on: when a request appears that this person may decide while the page
+ * is out of sight. They show on locked screens and in histories, so they hold no arguments and no texts of the agent.
  */
 import { isAnswered, type ListedApproval } from "@countersign/client";
 import { visibleText } from "@countersign/react";

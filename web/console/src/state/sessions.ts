@@ -53,7 +53,7 @@ export function outgoingOf(id: string): Store<Outgoing> {
   return store;
 }
 
-// The stored messages of a session that begins anew are lost, or arrive as events.
+// The stored messages of a session that starts over are lost, or arrive as events.
 client.on("restarted", (id) => {
   keepDraft(queueKey(id), undefined);
   opened.get(id)?.store.set((s) => ({ ...s, messages: s.messages.filter((m) => storedAt(m) === undefined) }));

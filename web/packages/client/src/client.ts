@@ -1,9 +1,9 @@
 /**
  * A connection to a Countersign server that maintains itself.
  *
- * - It reconnects for ever, with growing pauses, and follows its sessions again from the last `seq` it saw. If the
- *   server does not know that `seq`, because its store was in memory or was restored from a backup, the session begins
- *   anew. A session that does not exist is requested again, with growing pauses too, until it does.
+ * - It reconnects forever, with growing pauses, and follows its sessions again from the last `seq` it saw. If the
+ *   server does not know that `seq`, because its store was in memory or was restored from a backup, the session starts
+ *   over. A session that does not exist is requested again, with growing pauses too, until it does.
  * - Every request carries a `request_id` and stays in an outbox until the server answers it. After a
  *   reconnect it is sent again under the same id, so the server executes it once however often it arrives. It is also
  *   resent, with growing pauses, as long as the server does not know whether it has stored it; later requests of its
@@ -89,7 +89,7 @@ export type ClientEvents = {
    */
   event: SessionEvent;
   /**
-   * The events so far of this session are void: all of them are emitted anew. They began too late, or the server has
+   * The events so far of this session are void: all of them are emitted again. They began too late, or the server has
    * lost events that were seen, or it has another history; if it has lost the whole session, `error` says so. Or
    * somebody has subscribed to the session from an earlier `seq` while it is followed.
    */
@@ -189,7 +189,7 @@ const LOST: readonly string[] = ["session_not_found", "invalid_message"] satisfi
 const UNREAD: readonly string[] = ["bad_json", "too_large"] satisfies ErrorEvent["code"][];
 
 /**
- * After this time a connection counts as working: the pauses before the next ones begin anew, as when the server has
+ * After this time a connection counts as working: the pauses before the next ones start over, as when the server has
  * answered a request.
  */
 const LASTING_MS = 10_000;
@@ -307,7 +307,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /**
    * Follow a session: replay its events after `from`, then live ones. A connection has room for 256 sessions: for
    * another one `error` says `too_many_followed`, and it is followed once an `unsubscribe` has made room. If the
-   * session is already followed, and later events were emitted, all listeners get the events anew, after `restarted`.
+   * session is already followed, and later events were emitted, all listeners get the events again, after `restarted`.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
     const { after = 0, last }: From = typeof from === "number" ? { after: from } : from;
@@ -693,7 +693,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   // -------------------------------------------------------------- requests
 
   async #request(command: Request): Promise<AckEvent> {
-    // It would wait for whoever signs in next.
+    // It would wait for the next person to sign in.
     if (this.#state === "unauthorized") throw new CountersignError("unauthenticated", "The server wants a token first.");
     if (this.#state === "closed") throw new CountersignError("closed", "The connection was closed.");
     const text = frameOf(command);
@@ -745,7 +745,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (pending && (event.code === UNKNOWN || (pending.sent > 1 && NOT_THIS_TIME.includes(event.code)))) {
         const isFirst = pending.unknown === 0;
         this.#askSoon(pending);
-        // Otherwise nobody would hear of it as long as a database waits for a standby that is gone.
+        // Otherwise nobody would receive it as long as a database waits for a standby that is gone.
         if (isFirst) this.emit("error", event.code === UNKNOWN ? event : { ...event, code: UNKNOWN, message: NOT_KNOWN });
         return;
       }

@@ -104,7 +104,7 @@ export class CountersignHttp {
     return (await this.#json("listAgents")).agents;
   }
 
-  /** The graph an agent runs on; with a session, where it stands. */
+  /** The graph an agent runs on; with a session, its position. */
   agentGraph(name: string, sessionId?: string): Promise<Http.AgentGraph> {
     return this.#json("getAgentGraph", { path: { name }, query: { session_id: sessionId } });
   }
@@ -177,7 +177,7 @@ export class CountersignHttp {
     return this.#json("readHistory", { ...of(sessionId), query });
   }
 
-  /** The graph a session runs on, with where it stands. */
+  /** The graph a session runs on, with its position. */
   sessionGraph(sessionId: string): Promise<Http.GraphView> {
     return this.#json("getSessionGraph", of(sessionId));
   }
@@ -246,7 +246,7 @@ export class CountersignHttp {
     return editPreviewOf(await this.#json("previewEdit", { ...about(approvalKey), body: edit, signal, endless: true }), approvalKey);
   }
 
-  /** Decide or answer, and wait until the turn pauses or ends. `signal` ends only the waiting: the decision stands. */
+  /** Decide or answer, and wait until the turn pauses or ends. `signal` ends only the waiting: the decision still counts. */
   async decideAndWait(approvalKey: string, reply: Http.Decide, signal?: AbortSignal): Promise<Http.Outcome> {
     const asked = { ...about(approvalKey), query: { wait: true }, body: reply, signal, endless: true };
     return (await this.#json("decideApproval", asked)) as Http.Outcome;

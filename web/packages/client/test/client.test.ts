@@ -80,7 +80,7 @@ describe("u2: CountersignClient", () => {
       { type: "subscribe", session_id: "s", after: 100 },
     ]);
     for (const one of [event(101), blockStart(102), event(103)]) last().receive(one);
-    // The start of a block that goes on.
+    // The start of a block that continues.
     last().receive(blockStart(102));
     expect(seqs).toEqual([101, 102, 103, 102]);
   });
@@ -94,7 +94,7 @@ describe("u2: CountersignClient", () => {
     client.subscribe("s", { last: 80 });
     for (const one of [event(151), event(152), blockStart(90), event(91)]) last().receive(one);
     expect(seqs).toEqual([151, 152, "restarted s", 90, 91]);
-    // A block that goes on starts once more after a reconnect.
+    // A block that continues starts once more after a reconnect.
     last().receive(blockStart(90));
     expect(seqs).toHaveLength(6);
   });
@@ -165,9 +165,9 @@ describe("u2: CountersignClient", () => {
     last().sent.length = 0;
     client.unsubscribe("a");
     expect(last().sent).toEqual([{ type: "unsubscribe", session_id: "a" }, { type: "subscribe", session_id: "c", last: 80 }]);
-    // If it was no room after all, it waits on.
+    // If there was no room after all, it keeps waiting.
     full("c");
-    // Nor does the room stay taken that a reply takes for a moment.
+    // Nor does a reply keep the room that it takes for a moment.
     void client.sendApproval({ session_id: "e", approval_key: "e_1", decisions: [{ type: "approve" }] });
     last().receive({ type: "ack", request_id: last().sent.at(-1)!.request_id, session_id: "e" });
     expect(last().sent.slice(3)).toEqual([{ type: "unsubscribe", session_id: "e" }, { type: "subscribe", session_id: "c", last: 80 }]);
@@ -385,7 +385,7 @@ describe("u2: CountersignClient", () => {
       await vi.advanceTimersByTimeAsync(1);
       expect(FakeSocket.all).toHaveLength(before + 1);
     }
-    // A greeting alone is none: a server that greets and closes would be asked without a pause.
+    // A greeting alone does not count: otherwise a server that greets and closes would be contacted without a pause.
     last().hello();
     await vi.advanceTimersByTimeAsync(9_999);
     last().die();

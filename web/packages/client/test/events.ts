@@ -30,7 +30,7 @@ export const stop = (index: number, message_id = "m1"): Loose => ({ type: "conte
 export const run = (events: SessionEvent[], from: SessionView = emptySession(S)) => events.reduce(fold, from);
 
 /**
- * What comes again after a connection that broke behind the first `cut` events: what has a higher `seq`, and
+ * The events sent again after a connection that broke after the first `cut` events: those with a higher `seq`, and
  * inside a block first its start once more.
  */
 export function rest(events: SessionEvent[], cut: number): SessionEvent[] {

@@ -91,7 +91,7 @@ describe("u2: what the server could not read", () => {
     unread("too_large");
     await vi.advanceTimersByTimeAsync(0);
     expect(settled.at(-1)).toBe("third too_large");
-    // There is nothing of ours that it could be about.
+    // It can be about none of our requests.
     unread("bad_json");
     expect(errors).toHaveBeenCalledTimes(1);
   });

@@ -23,7 +23,7 @@ describe("CountersignHttp", () => {
       vi.setSystemTime(Date.now() + takes);
       return new Response("{}", { headers: { date } });
     }) as typeof globalThis.fetch;
-    /** What is known after an answer at this time since the start. */
+    /** The clock's offset after an answer at this time since the start. */
     const offsetAt = async (ms: number) => {
       vi.setSystemTime(start + ms);
       await http.health();

@@ -34,7 +34,7 @@ describe("lossless JSON", () => {
       expect([isLosslessNumber(number), String(number), Number(number), isObject(number)]).toEqual([true, text, Number(text), false]);
     }
     expect(() => new LosslessNumber("1, 2")).toThrow('"1, 2" is no JSON number.');
-    // Nothing in JSON is taken for one.
+    // No JSON value is taken for one.
     const object = '{"text":"1","isLosslessNumber":true,"value":"1"}';
     expect([isNumber(parseJson(object)), stringifyJson(parseJson(object))]).toEqual([false, object]);
   });

@@ -1,4 +1,4 @@
-/** A server that is newer than this package: what it says beside what is known is taken as well as can be. */
+/** A server that is newer than this package: unknown content is handled as well as possible. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { allowedOf, CountersignError, emptySession, foldAll, isSessionEvent, LosslessNumber, stringifyJson, type ReviewConfig } from "../src/index.js";
 import { numbered, type Loose } from "./events.js";

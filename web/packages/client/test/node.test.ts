@@ -59,7 +59,7 @@ it("u2: asks over HTTP whether the token is refused, since a socket does not say
     asked.push([url, headers.authorization]);
     response.writeHead(401).end("{}");
   });
-  // As in a browser, which says nothing of the answer to an upgrade.
+  // As in a browser, which does not show the answer to an upgrade.
   refusing.on("upgrade", (_, socket) => socket.end("HTTP/1.1 401 Unauthorized\r\n\r\n"));
   await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
   const { port } = refusing.address() as AddressInfo;

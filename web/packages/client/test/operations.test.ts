@@ -13,7 +13,7 @@ const drain = async (events: AsyncIterable<unknown>) => {
   for await (const _ of events);
 };
 
-/** Every operation of the interface, and how the client does it. The compiler asks for those that are missing. */
+/** Every operation of the interface, and how the client performs it. The compiler reports missing ones. */
 const CALLS: { [K in keyof Operations]: (http: CountersignHttp) => Promise<unknown> } = {
   asyncapi: (http) => http.asyncapi(),
   healthz: (http) => http.health(),

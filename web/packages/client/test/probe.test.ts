@@ -10,7 +10,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** The errors told while connections fail three times, and what was asked over HTTP. */
+/** The errors reported while connections fail three times, and the requests over HTTP. */
 async function failing(fetch: (mode: RequestMode | undefined) => Promise<Response>, page?: string) {
   const asked: string[] = [];
   vi.stubGlobal("fetch", (url: URL, { mode }: RequestInit) => (asked.push(`${mode ?? "cors"} ${url}`), fetch(mode)));
@@ -59,7 +59,7 @@ describe("u2: a server that does not let a page connect", () => {
       const { errors } = await failing(async () => answer());
       expect(errors).toEqual([{ type: "error", code: "not_found", message: expect.stringMatching(/no server of Countersign at ws:\/\/test\/v1\/ws.*as ws:\/\/127\.0\.0\.1:7410\/v1\/ws/) }]);
     }
-    // A list of agents says that there is one, and so does an error of a proxy's.
+    // A list of agents shows that there is a server, and so does a proxy's error.
     for (const answer of [() => Response.json({ agents: [] }), () => new Response("<html>", { status: 502, headers: { "content-type": "text/html" } })]) {
       expect((await failing(async () => answer())).errors).toEqual([]);
     }

@@ -57,13 +57,13 @@ describe("u2: CountersignClient, after the server has lost what was seen of a se
       last().die();
       vi.advanceTimersByTime(200);
       last().hello(now);
-      // Of `end` nothing was seen that could be wrong.
+      // No event of `end` was seen, so nothing of it can be wrong.
       const subscribed = [{ type: "subscribe", session_id: "s", after: anew ? 0 : 41 }, { type: "subscribe", session_id: "end", last: 80 }];
       expect(last().sent).toEqual(expect.arrayContaining(subscribed));
       expect(last().sent).toHaveLength(2);
       expect(all).toEqual(anew ? ["event 41", "another history b", "restarted s"] : ["event 41"]);
     }
-    // Also if it could not be told in between.
+    // Also if it could not be noticed in between.
     const client = make();
     const all = told(client);
     client.subscribe("s", 40);

@@ -4,7 +4,7 @@ import { FakeSocket, blockStart, blockStop, delta, event, last, make } from "./s
 
 beforeEach(() => void (FakeSocket.all = []));
 
-/** What a client tells from now on, in words. */
+/** What a client emits from now on, as texts. */
 function told(client: CountersignClient) {
   const all: string[] = [];
   client.on("event", (one) => void all.push("seq" in one ? String(one.seq) : "delta"));
@@ -18,7 +18,7 @@ const open = () => {
   return client;
 };
 const begin = { type: "message_start", session_id: "s", message_id: "m", role: "assistant", seq: 1 };
-/** What a server replays of a session whose first block is over, and whose second goes on. */
+/** What a server replays of a session whose first block is over, and whose second continues. */
 const past = (text: string) => [begin, blockStart(2), delta("all"), blockStop(3), { ...blockStart(4), index: 1 }, { ...delta(text), index: 1 }];
 const answer = (...frames: object[]) => frames.forEach((frame) => last().receive(frame));
 
@@ -81,7 +81,7 @@ describe("u2: a session that is subscribed to twice is told in order, and once",
     const rest = [blockStart(2), delta("all"), blockStop(3), event(4)];
     answer(...rest, ...rest, { type: "message_stop", session_id: "s", message_id: "m", stop_reason: "end_turn", seq: 5 });
     expect(all).toEqual(["2", "delta", "3", "4", "5"]);
-    // One that a turn ends in the middle of is over too.
+    // A block is over too if its turn ends in the middle of it.
     const other = { message_id: "other" };
     answer({ ...blockStart(6), ...other }, { type: "message_stop", session_id: "s", ...other, stop_reason: "cancelled", seq: 7 });
     answer({ ...blockStart(6), ...other }, { ...delta("x"), ...other });
@@ -96,7 +96,7 @@ describe("u2: a session that is subscribed to twice is told in order, and once",
     answer(begin, blockStart(2), delta("first half, "));
     client.unsubscribe("s");
     client.subscribe("s", { last: 80, after: view.lastSeq });
-    // What was still on its way, and the answer to the second.
+    // The events still in flight, and the answer to the second subscription.
     answer(delta("second half."), blockStop(3));
     answer(blockStart(2), delta("first half, second half."), blockStop(3), event(4));
     expect([view.messages[0]?.blocks[0], view.lastSeq]).toMatchObject([{ text: "first half, second half.", open: false }, 4]);

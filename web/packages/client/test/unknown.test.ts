@@ -46,7 +46,7 @@ it("r4: that the server does not know of a request is told once, and its session
     vi.advanceTimersByTime(10_400);
   }
   expect(errors.mock.calls).toEqual([[expect.objectContaining({ code: "outcome_unknown", request_id: id })]]);
-  // It was stored the first time, and what it caused since was told to nobody.
+  // It was stored the first time, and nobody received the events that it has caused since.
   ack(id);
   await said;
   expect(last().sent.at(-1)).toEqual({ type: "subscribe", session_id: "s", after: 0 });

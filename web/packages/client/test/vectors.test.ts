@@ -16,7 +16,7 @@ const vectors = readFileSync(new URL("../../../../tests/formats/wire.jsonl", imp
 
 const run = ({ session_id, events }: Vector) => events.reduce(fold, emptySession(session_id));
 
-/** What comes again after a connection that broke behind `cut` events: a block that had begun starts over. */
+/** The events sent again after a connection that broke after `cut` events: a block that had begun starts over. */
 function rest(events: SessionEvent[], cut: number): SessionEvent[] {
   const began = events.slice(0, cut).findLastIndex((event) => event.type === "content_block_start");
   const open = began >= 0 && !events.slice(began, cut).some((event) => event.type === "content_block_stop");

@@ -63,7 +63,7 @@ export interface CardProps {
   /** Sends the reply; the default is the provider's connection. */
   onReply?: OnReply | undefined;
   className?: string | undefined;
-  /** The page's own parts. Keep the same object: another component is mounted anew. */
+  /** The page's own parts. Keep the same object: another component is mounted again. */
   components?: Partial<CardComponents> | undefined;
 }
 

@@ -59,7 +59,7 @@ export function problemOf(question: Question, draft: AnswerDraft): AnswerProblem
   return question.options.some((o) => lacksWords(o, draft)) ? "write" : undefined;
 }
 
-/** Chosen labels in the order they are offered, joined as the protocol says; free text stands for its option. */
+/** Chosen labels in the order they are offered, joined as the protocol says; free text replaces its option. */
 export function answerText(question: Question, draft: AnswerDraft): string {
   if (draft.skipped) return NO_PREFERENCE;
   return question.options

@@ -27,7 +27,7 @@ export interface SessionSnapshot {
 /** The snapshot before anything has arrived. */
 export const nothingOf = (id: string): SessionSnapshot => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
 
-/** A snapshot of a session that begins anew. */
+/** A snapshot of a session that starts over. */
 const anew = (id: string) => ({ view: emptySession(id), missing: false, loading: true, error: undefined });
 
 interface Opened {
@@ -204,7 +204,7 @@ export class Sessions {
     if (before === undefined) return;
     const events: SessionEvent[] = [];
     for await (const event of http.events(id, { last: MESSAGES, before })) events.push(event);
-    // Its view may have begun anew meanwhile.
+    // Its view may have started over meanwhile.
     if (this.get(id).deleted || this.get(id).view.firstSeq !== before) return;
     this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });
   }

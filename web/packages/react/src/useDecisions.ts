@@ -94,7 +94,7 @@ export function useDecisions<C extends CallDraft = CallDraft>({ approval, replyi
     const words = newest.current.comment?.trim();
     const decisions = now.flatMap((call, i) => decided(call, i) ?? []);
     if (!(await replying.send({ decisions, ...(words ? { user_edit_content: words } : {}) }))) return false;
-    // Once it is stored, nothing is left to restore; if more people must approve, the card begins anew.
+    // Once it is stored, nothing is left to restore; if more people must approve, the card starts over.
     setDraft(progress(approval) ? empty() : undefined);
     return true;
   };

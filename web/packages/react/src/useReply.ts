@@ -33,7 +33,7 @@ interface Outcome {
 
 /**
  * The replies that are on their way, by request: while the connection is lost that takes long, and a card that is
- * remounted meanwhile must not offer the choice anew.
+ * remounted meanwhile must not offer the choice again.
  */
 const onTheirWay = new WeakMap<CountersignClient, Map<string, Promise<Outcome>>>();
 

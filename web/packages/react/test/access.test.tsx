@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-/** What assistive technology is told of cards without styles, beyond what native elements say. */
+/** What assistive technology reads of cards without styles, beyond native elements. */
 import { expect, it } from "vitest";
 import { ApprovalCard } from "../src/index.js";
 import { click, labelled, request, show } from "./page.js";

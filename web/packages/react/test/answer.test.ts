@@ -8,7 +8,7 @@ const kind = (schema: JsonValue | undefined) => {
   return form.kind === "field" ? form.field.kind : form.kind;
 };
 
-/** What is sent when these texts are written. */
+/** The answer that these texts give. */
 const sent = (schema: JsonValue | undefined, texts: Record<string, string>) => {
   const form = answerForm(schema);
   const read = readAnswer(form, { texts: { ...emptyAnswer(form).texts, ...texts } });

@@ -147,7 +147,7 @@ describe("ApprovalCard", () => {
     await click(button(page, "Send"));
     expect(page.querySelector('[role="status"]')?.textContent).toBe("You have approved.");
     expect([page.querySelectorAll("input:checked").length, page.querySelector("fieldset")?.disabled]).toEqual([0, false]);
-    // Another request with the same key, as after a restored backup: of that nothing is approved.
+    // Another request with the same key, as after a restored backup: nothing of it is approved.
     await draw(<ApprovalCard approval={request({ reviewConfigs, digest: "d2" })} onReply={onReply} />);
     expect(page.textContent).not.toContain("You have approved.");
   });
@@ -341,7 +341,7 @@ describe("arguments with a schema", () => {
       await click(labelled(page, labels.choices.edit));
       await write(page.querySelector('input[id$="-n"]'), "1");
       expect(text(page, "problem")).toEqual([labels.texts["edit.error.min"].replace("{n}", "5")]);
-      // Of what is written in Latin letters, all is the schema's and the call's.
+      // All words in Latin letters come from the schema and the call.
       const own = page.textContent!.replace(/Receiver|Name|Number|Day|VND|JSON|name|slow|fast|pay|day|how|admin|Ann/g, "");
       if (labels === chinese) expect(own.match(/[A-Za-z]{3,}/g) ?? []).toEqual([]);
     }

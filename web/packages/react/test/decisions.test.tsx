@@ -51,14 +51,14 @@ describe("useDecisions", () => {
     await set(0, { edit: raw('{"n": 2}') });
     expect(lacks()).toEqual([undefined, "sight"]);
     await send();
-    // Whoever refuses need not have seen it all.
+    // A person who rejects need not have seen it all.
     expect(deciding.lacks(1, { ...emptyCall, choice: "reject" })).toBeUndefined();
     await act(async () => deciding.onSeen(1));
     expect(lacks()).toEqual([undefined, undefined]);
     barred.mockImplementation((choice) => choice === "edit");
     await draw(<Card approval={two()} onReply={onReply} barred={barred} />);
     expect(lacks()).toEqual(["barred", undefined]);
-    // An edit that changes nothing is the approval that it is.
+    // An edit that changes nothing counts as an approval.
     expect(deciding.lacks(0, { ...emptyCall, choice: "edit", edit: raw('{"n": 1}') })).toBeUndefined();
     await send();
     expect(onReply).not.toHaveBeenCalled();
@@ -103,7 +103,7 @@ describe("useDecisions", () => {
     expect([deciding.calls[0], deciding.isSeen(1)]).toEqual([{ ...emptyCall, choice: "approve", mark: "x" }, true]);
     await draw(<Card approval={two({ digest: "d9" })} />);
     expect([deciding.calls[0], deciding.isSeen(1)]).toEqual([emptyCall, false]);
-    // A reload keeps what was entered, and not what was seen.
+    // A reload keeps the input, but not which parts were seen.
     await draw(<p />);
     await draw(<Card approval={two()} />);
     expect([deciding.calls[0]?.mark, deciding.isSeen(1)]).toEqual(["x", false]);

@@ -78,7 +78,7 @@ describe("an edit while it is made", () => {
     expect(previews(page)).toEqual(["pays 3"]);
     await write(field, '{"n": ');
     expect([previews(page), leadsTo(page)]).toEqual([[], ""]);
-    // Back at what was proposed, it is that.
+    // With the proposed arguments again, their preview is shown.
     await write(field, '{"n": 1}');
     expect(previews(page)).toEqual(["as proposed"]);
     await pause(400);

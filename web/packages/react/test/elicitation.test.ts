@@ -34,7 +34,7 @@ const fields = form(`{"type":"object","required":["name","n","tags"],"properties
   "tags":{"type":"array","minItems":1,"maxItems":2,"items":{"anyOf":[{"const":"a","title":"A!"},{"const":"b"},{"const":"c"}]}},
   "many":{"type":"array","items":{"enum":["x","y"]},"default":["y"]}}}`);
 
-/** What is sent when these texts are written; or which field is wrong, and how. */
+/** The answer that these texts give; or which field is wrong, and how. */
 const sent = (texts: Record<string, string>) => {
   const made = elicitationForm(fields);
   const read = readAnswer(made, { texts: { ...emptyAnswer(made).texts, ...texts } });

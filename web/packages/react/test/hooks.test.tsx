@@ -100,11 +100,11 @@ describe("useSession", () => {
     const first = sessions.get("s0");
     expect(sessions.get("s0")).toBe(first);
     const refs = Array.from({ length: 100 }, (_, i) => sessions.get(`s${i}`));
-    // Another object only where it was forgotten meanwhile.
+    // Another object only if it was forgotten meanwhile.
     expect(sessions.get("s0")).not.toBe(first);
     expect(sessions.get("s0")).toEqual(first);
     expect(sessions.get("s99")).toBe(refs[99]);
-    // What was rendered is what is watched then.
+    // The rendered session is the one that is watched.
     const stop = sessions.watch("s99", () => undefined);
     expect(sessions.get("s99")).toBe(refs[99]);
     for (let i = 0; i < 100; i++) sessions.get(`t${i}`);
@@ -175,7 +175,7 @@ describe("useSession", () => {
     Socket.last.receive({ type: "message_start", role: "user", message_id: "old", session_id: "s", seq: 5 }, status(6, "running"));
     await wait(20);
     expect(session.view.messages).toHaveLength(1);
-    // What has come and is not drawn yet is of the lost one, too.
+    // An event that has arrived but is not drawn yet belongs to the lost session, too.
     Socket.last.receive(status(7, "awaiting_input"));
     await refuse("session_not_found");
     await wait(20);
@@ -186,7 +186,7 @@ describe("useSession", () => {
     Socket.last.receive(status(1, "running"), status(2, "completed"));
     await wait(20);
     expect([page.textContent, session.view.lastSeq]).toEqual(["completed false open", 2]);
-    // A backup has been restored, which ends before.
+    // A backup has been restored that ends earlier.
     await refuse("invalid_message");
     Socket.last.receive(status(1, "running"));
     await wait(20);

@@ -168,7 +168,7 @@ describe("useInbox", () => {
     keys.shift();
     await wait(500);
     expect([page.textContent, asked.length]).toEqual(["b", 2]);
-    // What has changed meanwhile is asked about at once.
+    // Changes in between are requested at once.
     await wait(700);
     expect([page.textContent, asked.length]).toEqual(["b", 3]);
     await act(async () => inbox.forget("b"));
@@ -179,7 +179,7 @@ describe("useInbox", () => {
 
   it("is read soon after the connection tells of a change, once for several, and as soon as there is one again", async () => {
     const { asked, http } = serving(["a"]);
-    // Events come of sessions that are followed.
+    // Events come only from followed sessions.
     function Both() {
       useSession("s");
       return <List />;
@@ -295,7 +295,7 @@ describe("useInbox", () => {
     void inbox.loadMore();
     await wait(100);
     expect([page.textContent, inbox.hasMore, asked.length]).toEqual(["a b c d", true, 3]);
-    // What could not be read is not counted.
+    // Failed reads do not count.
     keys.push("down");
     for (let i = 0; i < 3; i++) await act(async () => void (await Promise.all([inbox.loadMore(), vi.advanceTimersByTimeAsync(60)])));
     expect(inbox.error).toMatchObject({ code: "unreachable" });
@@ -338,7 +338,7 @@ describe("useInbox", () => {
     expect(ended()).toEqual([true, false, false]);
     await draw(<p />);
     expect(ended()).toEqual([true, true, true]);
-    // Who comes back does not wait for an answer that never comes.
+    // A page that comes back does not wait for an answer that never comes.
     await draw(<List everyMs={0} />);
     expect(signals.length).toBe(4);
     await wait(26_000);
@@ -348,7 +348,7 @@ describe("useInbox", () => {
     await wait(24_000);
     const [[, lost], [, next]] = vi.mocked(http.pending).mock.calls as [[object, AbortSignal], [object, AbortSignal]];
     expect([lost.aborted, next.aborted]).toEqual([false, false]);
-    // The answer to one that was asked later is there.
+    // A later request has its answer.
     await wait(2_000);
     expect([lost.aborted, next.aborted, ended()[4]]).toEqual([true, false, false]);
   });
@@ -372,7 +372,7 @@ describe("useInbox", () => {
     await act(async () => Socket.last.onclose?.());
     expect(client.state).toBe("unauthorized");
     expect(inbox).toMatchObject({ requests: [], loading: false, error: { code: "unauthenticated" } });
-    // Who looks later is told the same.
+    // A page that reads later gets the same error.
     const other = new CountersignClient({ url: "ws://server", webSocket: Socket, isUnauthorized: async () => true });
     other.connect();
     await act(async () => Socket.last.onclose?.());

@@ -42,7 +42,7 @@ describe.each([
     expect(labels.language).toBe(language);
     expect(Object.keys(own).sort()).toEqual(Object.keys(theirs).sort());
     const alike = Object.keys(own).filter((name) => own[name] === theirs[name]);
-    // What has no words.
+    // Only texts without words may be the same.
     expect(alike.filter((name) => /[a-z]{2}/i.test(filled(own[name]!, { text: "" })))).toEqual(["edit.json"]);
   });
 
@@ -67,7 +67,7 @@ it.each([vietnamese, chinese])("u2: what the client says itself is in the page's
     expect(said, code).not.toMatch(/Words|Máy chủ cho biết|服务器说明/);
     expect(said, code).toMatch(/[^\x00-\x7f]/);
   }
-  // Of the server's reasons the cut emoji is one of many.
+  // The cut emoji is only one of the server's many reasons.
   expect(error(new CountersignError("bad_json", "the number 1e400 cannot be held exactly", { status: 400, byServer: true }))).toMatch(/(Máy chủ cho biết: |服务器说明：)the number 1e400/);
   expect(error(new CountersignError("http_502", ""))).toContain("HTTP 502");
   expect(error(new CountersignError("not_found", "No such page."))).toContain("No such page.");

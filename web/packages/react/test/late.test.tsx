@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-/** Whoever replies too late is told so, who was first and how, until they have read it. */
+/** A person who replies too late sees who was first, and how they decided, until they have read it. */
 import { act } from "react";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { CountersignClient, CountersignError, CountersignHttp, type JsonObject } from "@countersign/client";
@@ -61,7 +61,7 @@ it("r2: a page's own end of a request is told, too, also where it is drawn again
   expect(page.textContent).toBe("undefined bob");
 });
 
-/** The request `s_1`, as the events of its session tell of it. */
+/** The request `s_1`, as the events of its session show it. */
 const asked = [
   { type: "message_start", message_id: "m", role: "assistant", session_id: "s", seq: 1 },
   {

@@ -16,7 +16,7 @@ test("p1: who must approve an edited call is said, also where an edit is no appr
   const accepted = english.texts["edit.accepted"];
   expect(await verdict({ outcome: "approves" })).toBe(accepted);
   expect(await verdict({ outcome: "refused" })).toBe(english.texts["edit.refused"]);
-  // Of a newer server: it is not said to be accepted.
+  // From a newer server: the page does not call it accepted.
   expect(await verdict({ outcome: "delayed" })).toBe("delayed");
   // It has counted as the approval of the first step.
   expect(await verdict({ outcome: "asks", reviewConfig: { role: "legal", level: 2, levels: ["cfo", "legal"] } })).toBe(accepted);

@@ -16,7 +16,7 @@ function Chat({ id = "s" }) {
   return <p>{[loading ? "loading" : "read", missing && "missing", deleted && "deleted", error && `${error.code}: ${error.message}`, view.status].filter(Boolean).join(" ")}</p>;
 }
 
-/** A server whose session stands so, and how often it was asked. */
+/** A server whose session has this status, and how often it was asked. */
 function server(status: string) {
   const asked = vi.fn();
   const fetch = (async (url: string) => (asked(url), Response.json({ session_id: "s", status }))) as typeof globalThis.fetch;

@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-/** A server, or a package, that is newer than the page: what it has beside what is known is shown as well as can be. */
+/** A server, or a package, that is newer than the page: unknown content is shown as well as possible. */
 import { expect, it, vi } from "vitest";
 import type { ApprovalView, CountersignHttp } from "@countersign/client";
 import { ApprovalCard, BareProvider, english, type Labels, type PartialLabels, type TextKey } from "../src/index.js";

@@ -45,7 +45,7 @@ export function connected(): CountersignClient {
 
 type Shown = Partial<ComponentProps<typeof CountersignProvider>>;
 
-/** Draws it below a provider; gives the page, and how to draw it anew. */
+/** Draws it below a provider; returns the page, and a function to draw it again. */
 export async function show(element: ReactElement, { client = connected(), http = new CountersignHttp(), ...words }: Shown = {}) {
   const page = document.createElement("div");
   document.body.append(page);

@@ -12,7 +12,7 @@ it("u2: the README names all that styles may build on: the parts of the cards, a
   expect(names(parts.split("TypeScript):")[1]!, /`([a-z-]+)`/g)).toEqual(typed);
   const styles = await readFile(join(here, "../src/styles.css"), "utf8");
   expect(names(colours, /`(--cs-[a-z-]+)`/g)).toEqual(names(styles, /(--cs-[a-z-]+)/g));
-  // None is styled that is no part, and none is only a name.
+  // Every styled name is a part, and every declared name is used.
   const folder = join(here, "../src");
   const sources = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".tsx"));
   const code = (await Promise.all(sources.map((name) => readFile(join(folder, name), "utf8")))).join("\n");

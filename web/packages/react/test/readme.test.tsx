@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-/** The card of one's own that the README has, as it stands there. */
+/** The README's example of a custom card, unchanged. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ComponentType } from "react";
@@ -27,13 +27,13 @@ it("u2: the README's card of one's own approves what was seen and may be approve
   expect(disabled("Approve")).toBe(true);
   await click(button(page, "Show all"));
   expect(disabled("Approve")).toBe(false);
-  // Other arguments under the same key are to be seen again.
+  // Other arguments under the same key must be seen again.
   await draw(<Card approval={long("d2")} />);
   expect(disabled("Approve")).toBe(true);
 
   await draw(<Card approval={request({ reviewConfigs: [{ allowed_decisions: ["reject"] }] })} />);
   expect([button(page, "Approve"), button(page, "Edit")]).toEqual([undefined, undefined]);
-  // Of several calls the card is the package's own.
+  // For several calls the package's own card is used.
   await draw(<Card approval={request({ actions: [...request().actions, { ...request().actions[0]!, id: "c2" }] })} />);
   expect([page.querySelectorAll("fieldset [data-part=call], fieldset[data-part=call]").length, button(page, "Approve")]).toEqual([2, undefined]);
 

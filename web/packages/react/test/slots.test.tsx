@@ -11,7 +11,7 @@ const asked = (args: JsonValue = { questions }) => request({ kind: "question", a
 const interrupt = { node: "article", name: "review", payload: "Green?" };
 const node = request({ kind: "interrupt", actions: [{ name: "review", args: { text: "Green?" } }], interrupt });
 
-/** Who may only look gets no means to reply. */
+/** A person who may only look gets no means to reply. */
 const framed = (looksOnly = false): Partial<CardComponents> => ({
   Frame: ({ approval, replying, problem, problems = [], asked, children }: FrameProps) => (
     <article data-kind={approval.kind} data-state={replying.state}>
@@ -114,7 +114,7 @@ it("u2: the page's own way to decide begins anew with other calls under the same
   await click(button(page, "Yes"));
   expect(onReply.mock.calls.map(([, reply]) => reply)).toMatchObject([{ decisions: [{ type: "approve", digest: "d1" }] }]);
   expect(page.querySelector("[data-countersign]")?.getAttribute("data-state")).toBe("sent");
-  // What was stored was about the calls that were shown then.
+  // The stored decision was about the calls shown then.
   await draw(drawn(request({ digest: "d3" })));
   expect(page.querySelector("[data-countersign]")?.getAttribute("data-state")).toBe("idle");
   await draw(drawn({ ...node, approvalKey: "s_3" }));

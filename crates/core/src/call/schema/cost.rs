@@ -1,6 +1,6 @@
 //! How much work a schema can cause, before it is compiled.
 //!
-//! A small schema can take for ever: two `$ref`s to the same place, thirty times over, are a billion checks of one
+//! A small schema can take forever: two `$ref`s to the same place, thirty times over, are a billion checks of one
 //! value. So the work is estimated beforehand: for a value nested `n` levels deep, how many subschemas are applied
 //! along one path into it? That number grows with `n` only if the schema is recursive. The deepest `n` with an
 //! acceptable number becomes the limit for arguments.

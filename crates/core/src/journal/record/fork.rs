@@ -37,7 +37,8 @@ pub struct Forked {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
     /// What its original did after the checkpoint is not known there either: the store was restored from a backup, and
-    /// nobody has continued the turn since. What could begin without a decision is in doubt, as in the original.
+    /// nobody has continued the turn since. Whatever could begin without a decision has an unknown outcome, as in the
+    /// original.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
     /// Calls that were judged again.

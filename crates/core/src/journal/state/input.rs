@@ -47,7 +47,7 @@ impl CallInput {
         self.questions.iter().find(|asked| *asked.question.name == *name)?.answer.as_ref()
     }
 
-    /// The answers of the run so far, oldest first: for a call that begins anew although its journal does not say that
+    /// The answers of the run so far, oldest first: for a call that starts over although its journal does not say that
     /// it was lost.
     #[must_use]
     pub fn answers(&self) -> Vec<KeptAnswer> {

@@ -235,7 +235,7 @@ impl Shown {
     }
 }
 
-/// The deadline of a call that is to be asked about.
+/// The deadline of a call about which people will be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deadline {

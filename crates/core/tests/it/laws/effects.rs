@@ -117,8 +117,8 @@ pub fn what_ran_was_approved_by_everybody_it_needed(world: &World) {
     }
 }
 
-/// Spec P4: where requesters may not approve, nobody approves a call that they have ever edited, at any level, whoever
-/// has edited it since. Derived from the records alone.
+/// Spec P4: where requesters may not approve, nobody approves a call that they have ever edited, at any level, even if
+/// others have edited it since. Derived from the records alone.
 pub fn no_editor_approves_what_requesters_may_not(world: &World) {
     let mut asked: HashMap<InterruptionNo, Arc<Interrupted>> = HashMap::new();
     let mut editors: HashSet<(CallNo, Arc<str>)> = HashSet::new();

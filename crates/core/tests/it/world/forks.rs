@@ -87,8 +87,8 @@ impl World {
                 .filter(|record| matches!(record, Record::CallStarted { call: c, .. } if *c == call));
             u32::try_from(starts.count()).expect("few")
         };
-        // What has begun is in doubt, and a person may allow that it runs again; what a person has only approved is
-        // not.
+        // A call that has begun has an unknown outcome, and a person may let it run again; one that is only approved
+        // has not begun.
         self.allowed.retain(|call, _| self.by_policy.contains_key(call) || begun(*call) > 0);
         self.again.retain(|_, times| *times == u32::MAX);
         let calls: Vec<CallNo> = self.given.iter().map(|(call, ..)| *call).filter(|call| begun(*call) > 0).collect();

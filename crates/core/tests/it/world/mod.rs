@@ -75,7 +75,7 @@ pub struct World {
     pub untouched: bool,
     /// How many of the shown blocks are of an answer that ended with its process.
     broken: usize,
-    /// The key of every permit ever given, in whatever became of the session, with its call and attempt.
+    /// The key of every permit ever given, in every continuation of the session, with its call and attempt.
     keys: HashMap<String, (CallNo, u32)>,
     /// The digests of requests about calls: none is used twice (spec R11).
     digests: HashSet<Arc<str>>,
@@ -381,7 +381,7 @@ impl World {
                 _ => None,
             })
             .collect();
-        // Permits from what became of it otherwise do not belong to this.
+        // Permits from other continuations do not belong to this one.
         let mut seen = HashSet::new();
         self.given.retain(|(call, attempt, _)| starts.contains(&(*call, *attempt)) && seen.insert((*call, *attempt)));
         self.digests = records(&self.journal)

@@ -57,7 +57,7 @@ impl World {
         Some(self.state.begun.clone().filter(|_| self.now % 2 == 0)?.with("{\"so\":"))
     }
 
-    /// A model that is asked again after its process ended answers anew.
+    /// A model that is asked again after its process ended gives a new answer.
     fn begins_anew(&mut self) {
         if self.broken > 0 {
             self.commit(self.draft().replaced(None).finish());

@@ -12,7 +12,7 @@ pub enum Op {
     ShowBlock(u8),
     Start(usize),
     Finish(usize, bool),
-    /// Which interruption, what, with a comment or not, by whom, and the policy's verdict on edited calls.
+    /// Which interruption, which decision, whether with a comment, by whom, and the policy's verdict on edited calls.
     Decide(usize, Vec<u8>, bool, u8, u8),
     Reply(usize, u8, bool),
     Note(usize, u8, u8),

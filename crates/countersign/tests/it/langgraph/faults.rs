@@ -106,7 +106,7 @@ async fn m2_questions_at_once_are_asked_at_once_and_what_follows_runs_once(store
     assert_eq!(after.get(), 3);
 }
 
-/// M3, M15: a wrong set of answers is refused as a whole and can be corrected; the thread was stuck for ever.
+/// M3, M15: a wrong set of answers is refused as a whole and can be corrected; the thread was stuck forever.
 async fn m3_a_wrong_set_of_answers_is_refused_as_a_whole_and_repeated(store: Arc<dyn Store>) {
     let effects = Count::default();
     let graph = graph_of(|graph| {
@@ -154,7 +154,7 @@ async fn m3_wrong_decisions_on_calls_leave_them_waiting(store: Arc<dyn Store>) {
     assert_eq!((done.status, ran(&ledger).len()), (Status::Completed, 1));
 }
 
-/// A node that failed with a bad answer got the same answer for ever, and a new one was dropped silently.
+/// A node that failed with a bad answer got the same answer forever, and a new one was dropped silently.
 async fn m4_after_a_failure_the_answer_is_given_anew_in_a_fork(store: Arc<dyn Store>) {
     let graph = one(|ctx: Context<Work>| async move {
         let answer: String = ctx.interrupt("amount", ()).typed().await;

@@ -163,7 +163,7 @@ async fn l2_a_node_that_is_gone_fails_the_turn_by_name(store: Arc<dyn Store>) {
     assert_eq!(results(&journal(&store, "s").await).len(), 3, "none is left without a result");
 }
 
-/// Routes that loop for ever are stopped.
+/// Routes that loop forever are stopped.
 async fn l3_a_loop_that_goes_round_for_ever_is_stopped(store: Arc<dyn Store>) {
     let AgentLoop { mut graph, agent, compression, .. } = AgentLoop::new();
     let spin = graph.node("spin", |_| async { Ok(AgentUpdate::new()) });

@@ -231,7 +231,7 @@ async fn c34_a_slow_branch_is_not_stopped_by_a_question(store: Arc<dyn Store>) {
     assert_eq!((done.log, begun.get()), (vec!["ask: 1".to_owned(), "slow".to_owned()], 1));
 }
 
-/// 35: a cancel in the middle of a round leaves the state as the round found it: a round counts whole or not at all.
+/// 35: a cancel in the middle of a round leaves the state as the round found it: a round is applied as a whole, or not at all.
 async fn c35_a_cancel_leaves_the_state_that_the_round_began_with(store: Arc<dyn Store>) {
     let beside = Count::default();
     let graph = graph_of(|graph| {

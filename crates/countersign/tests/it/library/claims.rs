@@ -153,7 +153,7 @@ async fn s7_r4_a_decision_for_the_rest_of_a_run_says_nothing_of_a_call_whose_out
     );
 }
 
-/// A process takes the state and dies, having run an approved call or not; another one renames the file back.
+/// A process takes the state and dies, before or after it has run an approved call; another one renames the file back.
 #[tokio::test]
 async fn r4_what_may_have_run_where_a_state_was_taken_before_is_asked_about() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! The application's own data is a session's, whoever runs it: what judges a call is what it runs with (spec S18).
+//! The application's own data belongs to the session: a call runs with the data by which it was judged (spec S18).
 
 use std::sync::{Arc, Mutex};
 

@@ -263,8 +263,8 @@ async fn e61_results_stand_in_the_order_of_the_calls() {
     assert_eq!(told(&over)[4..7], ["c1: a {}", "c2: b {}", "c3: a {}"]);
 }
 
-/// Two agents of one name are told apart by what is in them, in whatever order a build has the members of a schema: here the one
-/// whose `description` comes first by its text, not the one whose first member does.
+/// Two agents of one name are distinguished by their contents, in whatever order a build has the members of a schema: here the
+/// one whose `description` comes first by its text, not the one whose first member does.
 #[tokio::test]
 async fn s17_agents_of_one_name_keep_their_names_in_every_build() {
     let clerk = |schema: &str, to: &str| {

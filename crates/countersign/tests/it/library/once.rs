@@ -56,7 +56,7 @@ async fn s17_r4_a_state_and_its_clones_run_once_in_a_process() {
     let store = Arc::new(MemoryStore::new());
     let elsewhere = Runner::new(RunConfig::new().store(store)).run(&agent, &state).await.expect_err("it ran");
     assert_eq!(elsewhere.kind(), RunErrorKind::Claimed);
-    // The way on is the state of the error.
+    // The run continues from the error's state.
     let failed = failed.into_state().expect("where it failed");
     let failed = run(&agent, failed).await.expect_err("still down").into_state().expect("where it failed");
     down.store(false, Ordering::SeqCst);

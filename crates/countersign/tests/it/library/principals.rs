@@ -37,7 +37,7 @@ async fn p1_a_decision_for_certain_people_needs_to_know_who_decides() {
         assert!(matches!(refused.decision(), Some(DecisionError::NoPrincipal { .. })), "{refused}");
         let text = refused.to_string();
         assert!(text.contains(why) && text.contains("RunConfig::principal"), "{text}");
-        // Said, it counts.
+        // With a principal it counts.
         let trusted = by(Principal::trusted());
         Runner::new(trusted).run(&agent, refused.into_state().expect("the given one")).await.expect("goes on");
     }

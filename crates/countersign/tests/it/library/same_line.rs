@@ -27,7 +27,7 @@ async fn w1_s16_the_same_line_says_it_once() {
     let line = |text: &str| store.session("s").config(once()).say(text).request_id("order-1");
     line("count").run(&agent).await.expect_err("the model is down");
     for _ in 0..2 {
-        // It goes on with the failed turn, and is over after that.
+        // It continues the failed turn, and is over after that.
         let over = line("count").run(&agent).await.expect("over");
         assert_eq!(told(&over), ["user: count", "says: one"]);
     }

@@ -128,7 +128,7 @@ async fn i102_an_agent_as_a_tool_and_what_is_in_it_are_two_levels_of_one_flow() 
         assert_eq!(waiting(&paused)[0].1, "send", "{kind}");
         let done = decide_all(&runtime, &paused.pending[0], Decision::approve()).await;
         assert_eq!((done.text.as_str(), ran(&ledger).len()), ("fine", 1), "{kind}");
-        // And the model is told what it was, as of any edited call (spec S10).
+        // And the model reads the edited input, as for any edited call (spec S10).
         let told = outer.heard.lock().expect("heard")[1].last().cloned();
         let what = "o: [A reviewer changed this call. What ran: mailer {\"input\":\"be polite\"}]\nsent";
         assert_eq!(told.as_deref(), Some(what), "{kind}");

@@ -11,8 +11,8 @@ use tokio::runtime::{Handle, Id};
 use super::{super::inner::Inner, hot::Hot};
 use crate::graph::compiled::AnyGraph;
 
-/// The suspended nodes of a paused run, which the run's state takes from one of its parts to the next. Whoever resumes
-/// the state first continues them; a second time, or from the state's text, they start over. Copies of a state share
+/// The suspended nodes of a paused run, which the run's state takes from one of its parts to the next. The first resume
+/// of the state continues them; a second one, or one from the state's text, starts them over. Copies of a state share
 /// them.
 #[derive(Clone, Default)]
 pub(crate) struct Suspended(Arc<Mutex<Option<Box<Nodes>>>>);

@@ -112,8 +112,8 @@ impl Inner {
         }
     }
 
-    /// Why a session has changed: it was deleted, or a fail-over of the store has lost appends that nobody was told
-    /// were stored.
+    /// Why a session has changed: it was deleted, or a fail-over of the store has lost appends that were never
+    /// acknowledged.
     pub(in crate::run) async fn why_gone(&self, session_id: &str) -> Refusal {
         match self.store.head(session_id).await {
             // The driver of the session stops; the next one reads it as it is.

@@ -39,7 +39,7 @@ pub(in crate::runner) struct Drive {
 }
 
 impl Drive {
-    /// Drives it until no more effects follow. It can be cancelled meanwhile, whether anybody reads its events or not.
+    /// Drives it until no more effects follow. It can be cancelled meanwhile, even if nobody reads its events.
     ///
     /// # Errors
     /// `session_busy`

@@ -59,7 +59,7 @@ impl Heard {
         self.line().whole.clone()
     }
 
-    /// Drops what was said without TLS: it must not appear in later errors.
+    /// Drops what the server sent without TLS: it must not appear in later errors.
     pub(super) fn forget(&self) {
         *self.line() = Line::default();
     }

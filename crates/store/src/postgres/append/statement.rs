@@ -1,4 +1,4 @@
-//! The statement of appends: one that each has by itself, or that several share.
+//! The statement of appends: of one alone, or shared by several.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -326,7 +326,7 @@ pub(super) fn changed(statement: &mut Joined, changes: &[(&Write, &Change)]) {
         &[("session_id", Type::BYTEA), ("n", Type::INT8), ("role", Type::BYTEA)],
         reassigned,
     );
-    // Not `resolution IS NULL`: it would also be found in an index of all that waits.
+    // Not `resolution IS NULL`: the planner might also use an index of all pending ones.
     statement.common(
         concat!(
             "UPDATE interruptions i SET resolution = k.how, resolved_at = k.at, resolved_pos = k.pos",
@@ -359,7 +359,7 @@ fn tell(statement: &mut Joined, writes: &[&Write]) {
     );
 }
 
-/// The statements that store appends of several sessions, each of which is one statement by itself.
+/// The statements that store appends of several sessions, each of which would be one statement alone.
 pub(in crate::postgres) fn statements_of(writes: &[&Write]) -> Vec<Joined> {
     let (new, known): (Vec<&Write>, Vec<&Write>) = writes.iter().partition(|write| write.is_new());
     [new, known].iter().filter(|writes| !writes.is_empty()).map(|writes| whole(writes, true)).collect()

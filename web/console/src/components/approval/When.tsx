@@ -1,4 +1,4 @@
-/** When something was asked and when it ended, and who asked. */
+/** When a request was made and when it ended, and its requester. */
 import { useRef } from "react";
 import type { ListedApproval } from "@countersign/client";
 import { visibleText } from "@countersign/react";
@@ -7,7 +7,7 @@ import { agoText, momentText } from "../../lib/time.js";
 import { useNow } from "../../lib/useNow.js";
 import { useDates, useSeen } from "../../state/dates.js";
 
-/** Of a card in a conversation; beside the inbox it stands above the card, with the way to its session. */
+/** Of a card in a conversation; in the inbox it is above the card, with a link to its session. */
 export function AskedLine({ approval }: { approval: ListedApproval }) {
   const { t, language } = useI18n();
   const now = useNow(30_000);

@@ -67,7 +67,7 @@ function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval
   );
 }
 
-/** Who asked, when, and where. */
+/** The requester, the time, and the session. */
 function Asked({ request: { sessionId, subject, createdAt } }: { request: ListedApproval }) {
   const { t, language } = useI18n();
   const now = useNow(30_000);

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 /** For this long a key or a press may still have been meant for the previous request. */
 const SETTLES_MS = 500;
 
-/** Whether a request has just opened by itself, and how to say that one has. */
+/** Whether a request has just opened on its own, and a function that says that one has. */
 export function useSettling(): [boolean, () => void] {
   const [settling, setSettling] = useState(false);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);

@@ -17,7 +17,7 @@ interface Props {
   name: string;
   /** The receiver wants no more messages. */
   isGone: boolean;
-  /** When this changes, the list is read anew. */
+  /** When this changes, the list is read again. */
   at: string;
   busy: boolean;
   onSend: (n: number) => void;

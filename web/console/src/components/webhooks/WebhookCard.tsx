@@ -27,7 +27,7 @@ export function WebhookCard({ webhook, newest, onChanged }: Props) {
   const [open, setOpen] = useState(false);
   const [dropping, setDropping] = useState(false);
   const [said, setSaid] = useState("");
-  /** Counts the actions here: after each one the list is read anew. */
+  /** Counts the actions here: after each one the list is read again. */
   const [done, setDone] = useState(0);
   const retry = useRef<() => void>(undefined);
   const kept = useKeptFocus<HTMLElement>();
@@ -60,7 +60,7 @@ export function WebhookCard({ webhook, newest, onChanged }: Props) {
   }, [left]);
   const dropped = (n: number) => {
     tell(t("webhooks.dropped", { name, n }));
-    before.current = 0; // That they are gone is said.
+    before.current = 0; // The announcement above says that they are gone.
     setDropping(false);
     changed();
   };

@@ -54,7 +54,7 @@ function answer(socket: WebSocket, events: Sent[], command: ClientCommand): void
     const last = events.at(-1)?.seq ?? 0;
     const seq = event.type === "content_block_delta" ? {} : { seq: last + 1 };
     const text = JSON.stringify({ ...event, session_id: command.session_id, ...seq });
-    // Numbers with digits that JavaScript would lose stand in the text as they are.
+    // Numbers with digits that JavaScript would lose are in the text unchanged.
     events.push({ seq: last, ...seq, text: text.replace('"ARGS"', ARGS) });
     socket.send(events.at(-1)!.text);
   }

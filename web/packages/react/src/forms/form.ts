@@ -210,7 +210,7 @@ function isKept(draft: FieldDraft): boolean {
   return ends.size < 2 && !ends.has("\r");
 }
 
-/** The names of choices stand beside them, as the older form of MCP's questions has it. */
+/** The names of choices are beside them, as in the older form of MCP's questions. */
 function optionsOf(schema: JsonObject, choices: JsonValue[], titles = false): Pick<Field, "options" | "labels"> {
   const options = choices.map((choice) => stringifyJson(choice));
   const names = schema.enumNames;

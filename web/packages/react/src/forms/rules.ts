@@ -2,7 +2,7 @@
  * The simple rules for a value in a form, from its own schema: limits, lengths and formats.
  *
  * Patterns are left to the server, which matches them in linear time: somebody else has written them, and a malicious
- * one could keep a browser busy for ever.
+ * one could keep a browser busy forever.
  */
 import { equalJson, isNumber, type JsonObject, type JsonValue } from "@countersign/client";
 
