@@ -33,7 +33,7 @@ pub enum Fault {
     HalfAnswer,
     /// The answer to this completed command (`COMMIT`, `SELECT 1`) is lost.
     Lost(&'static str),
-    /// The same for a statement that is a transaction by itself, and so is committed.
+    /// The same for a statement that is a transaction by itself, and so is committed; of any number of rows (`SELECT`).
     LostAlone(&'static str),
 }
 
@@ -202,7 +202,10 @@ impl Talk {
             return Fate::Passes;
         }
         let mut armed = shared.armed.lock().expect("armed");
-        let has_done = |command: &str| message[0] == b'C' && content.strip_suffix(b"\0") == Some(command.as_bytes());
+        let has_done = |command: &str| {
+            let rest = content.strip_prefix(command.as_bytes()).filter(|_| message[0] == b'C');
+            rest.is_some_and(|rest| matches!(rest.first(), Some(0 | b' ')))
+        };
         let fate = match *armed {
             Some((Fault::HalfAnswer, _)) => Fate::Half,
             Some((Fault::Lost(command), _)) if has_done(command) => Fate::Lost,

@@ -137,8 +137,8 @@ impl Write {
     pub(super) fn rest(&self, flight: &mut Flight, session: i64) {
         for change in self.by_turns().1.into_iter().filter(|change| !change.is_of_rule()) {
             let row = vec![session.into(), self.id()];
-            let mut statement =
-                Joined::about(&[("number", Type::INT8), ("id", Type::BYTEA)], vec![row]).named("s", "SELECT * FROM w");
+            let mut statement = Joined::new(false);
+            statement.given("s", &[("number", Type::INT8), ("id", Type::BYTEA)], vec![row]);
             changed(&mut statement, &[(self, change)]);
             flight.push(statement);
         }

@@ -138,8 +138,8 @@ impl From<Vec<u8>> for Value {
 /// Columns of rows: the name and the type of each.
 pub(super) type Columns = &'static [(&'static str, Type)];
 
-/// One statement of several parts about one row or many. The rows it is about are `w`; the rows of sessions are `s`, each
-/// with its `number` and its `id`, which it returns. Nothing happens to a session that is not in `s`.
+/// One statement of several parts about one session or many. The rows of sessions are `s`, each with its `number` and its
+/// `id`, which it returns. Nothing happens to a session that is not in `s`.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
     sql: String,
@@ -148,20 +148,32 @@ pub(super) struct Joined {
     many: bool,
 }
 
+/// If another transaction locks a row of a statement about many for longer, each is done alone, so that it delays only its own
+/// session.
+const BRIEFLY: &str = " WHERE (SELECT set_config('lock_timeout', '50ms', true)) IS NOT NULL";
+
 impl Joined {
-    /// About these rows, each of which has a value for each column.
-    pub(super) fn about(columns: Columns, rows: Vec<Vec<Value>>) -> Joined {
-        let mut statement = Joined { sql: String::new(), values: Vec::new(), parts: 0, many: rows.len() > 1 };
-        let rows = statement.rows(columns, rows, statement.many);
-        statement.sql = format!("WITH w AS (SELECT * FROM {rows})");
-        statement
+    /// About one session, or `many`.
+    pub(super) fn new(many: bool) -> Joined {
+        Joined { sql: String::new(), values: Vec::new(), parts: 0, many }
+    }
+
+    pub(super) fn is_of_many(&self) -> bool {
+        self.many
+    }
+
+    /// Adds rows under a name, each of which has a value for each column.
+    pub(super) fn given(&mut self, name: &str, columns: Columns, rows: Vec<Vec<Value>>) {
+        let rows = self.rows(columns, rows, self.many);
+        let briefly = if self.many { BRIEFLY } else { "" };
+        self.named(name, &format!("SELECT * FROM {rows}{briefly}"));
     }
 
     /// Adds a part of this name.
-    pub(super) fn named(mut self, name: &str, sql: &str) -> Joined {
+    pub(super) fn named(&mut self, name: &str, sql: &str) {
+        let begin = if self.sql.is_empty() { "WITH" } else { "," };
         // Writing to a string never fails.
-        let _ = write!(self.sql, ", {name} AS ({sql})");
-        self
+        let _ = write!(self.sql, "{begin} {name} AS ({sql})");
     }
 
     /// Rows as a part can read them, under the name `r`: one as constants, which cost nothing, `many` as arrays.
@@ -212,7 +224,7 @@ impl Joined {
         debug_assert_eq!(sql.matches('?').count(), 1, "{sql}");
         self.parts += 1;
         let rows = self.rows(columns, rows, many);
-        let _ = write!(self.sql, ", p{} AS ({})", self.parts, sql.replacen('?', &rows, 1));
+        self.named(&format!("p{}", self.parts), &sql.replacen('?', &rows, 1));
     }
 }
 

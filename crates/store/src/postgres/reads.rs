@@ -48,7 +48,7 @@ impl<R: Read> Shared for R {
         if reads.len() == 1
             && let Some(one) = reads.pop()
         {
-            return by_itself(&pool, one).await;
+            return singly(&pool, one).await;
         }
         let held = match Held::of(&pool).await {
             Ok(held) => held,
@@ -66,7 +66,7 @@ impl<R: Read> Shared for R {
             Err(_) => {
                 for one in reads {
                     let pool = pool.clone();
-                    tokio::spawn(async move { by_itself(&pool, one).await });
+                    tokio::spawn(async move { singly(&pool, one).await });
                 }
             }
         }
@@ -77,7 +77,7 @@ impl<R: Read> Shared for R {
     }
 }
 
-async fn by_itself<R: Read>(pool: &Pool, one: Waiting<R>) {
+async fn singly<R: Read>(pool: &Pool, one: Waiting<R>) {
     let found = alone(pool, &one.wanted).await;
     one.tell(found);
 }

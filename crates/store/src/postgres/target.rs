@@ -27,7 +27,7 @@ use crate::sql::int;
 /// The last part determines the whole row: a fork's session begins after the past that it copied.
 const PUT: &str = "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, format)
- SELECT id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending::bigint[], node, 1, format FROM w
+ SELECT id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending::bigint[], node, 1, format FROM n
  ON CONFLICT (id) DO UPDATE SET pos = excluded.pos, agent = excluded.agent, subject = excluded.subject,
    tenant = excluded.tenant, title = excluded.title, status = excluded.status, created_at = excluded.created_at,
    updated_at = excluded.updated_at, pending = excluded.pending, node = excluded.node,
@@ -216,7 +216,7 @@ impl Change for Part {
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, ()), Undone>> {
         async move {
             let mut first = Flight::default().with(HASTE, Vec::new());
-            first.push(append::made(&[&self.write], PUT));
+            first.push(append::made(&self.write, PUT));
             let row = on.send(first).await?.pop().and_then(|mut rows| rows.pop());
             let row = row.ok_or_else(|| StoreError::Failed("a session was not stored".to_owned()))?;
             let session = row.try_get(0)?;

@@ -115,13 +115,13 @@ async fn committed(held: Held, flight: Flight) -> Result<Vec<Vec<Row>>, Undone> 
 }
 
 /// Sends a statement that does all of it, and returns its rows.
-async fn by_itself(pool: &Pool, statement: Joined) -> Result<Vec<Row>, Undone> {
+pub(super) async fn at_once(held: Held, statement: Joined) -> Result<Vec<Row>, Undone> {
     let flight = Flight::of(statement);
-    let rows = if pool.pooled {
+    let rows = if held.pooled {
         // It has its settings only if the transaction that sets them has begun.
-        Transaction::begin(pool).await?.commit(flight).await?
+        Transaction::on(held).await?.commit(flight).await?
     } else {
-        committed(Held::of(pool).await?, flight).await?
+        committed(held, flight).await?
     };
     Ok(rows.into_iter().next().unwrap_or_default())
 }
@@ -156,18 +156,6 @@ pub(super) async fn transact<C: Change>(pool: &Pool, change: &C) -> Result<C::Do
     }
 }
 
-/// If another transaction locks a row for longer, they are all done one by one, so that it delays only its own session.
-const BRIEFLY: &str = "SET LOCAL lock_timeout = '50ms'";
-
-/// Runs statements in one transaction, and returns the rows of each. Its own statements, before and after them, return none.
-pub(super) async fn together(held: Held, statements: Vec<Joined>) -> Result<Vec<Vec<Row>>, StoreError> {
-    let mut flight = Flight::default().with(BRIEFLY, Vec::new());
-    for statement in statements {
-        flight.push(statement);
-    }
-    Ok(Transaction::on(held).await?.commit(flight).await?)
-}
-
 /// Runs statements in a transaction that is rolled back.
 ///
 /// # Errors
@@ -187,7 +175,7 @@ pub(super) async fn try_out(pool: &Pool, statements: &[&'static str]) -> Result<
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
     if let Some(statement) = change.alone() {
-        let rows = by_itself(pool, statement).await?;
+        let rows = at_once(Held::of(pool).await?, statement).await?;
         if let Some(done) = change.done_alone(&rows)? {
             return Ok(done);
         }

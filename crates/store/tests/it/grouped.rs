@@ -288,7 +288,7 @@ async fn r2_appends_whose_common_commit_is_not_answered_are_unknown_and_stored()
     let url: PostgresUrl = proxy.url().parse().expect("a URL");
     let store = PostgresStore::open(&url, &PostgresOptions::default()).await.expect("open");
     let appends = appends(&store, "sought").await;
-    proxy.arm(Fault::Lost("COMMIT"), "sought");
+    proxy.arm(Fault::LostAlone("SELECT"), "sought");
     let stored = store_all(&store, &appends).await;
     assert!(proxy.has_struck());
     let unknown = stored.iter().filter(|stored| matches!(stored, Err(StoreError::Unknown))).count();

@@ -1,4 +1,4 @@
-//! Reads that one statement of the PostgreSQL store answers: each finds what it finds by itself.
+//! Reads that one statement of the PostgreSQL store answers: each finds what it would find alone.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ async fn rules(store: &PostgresStore, of: RuleOwner, agent: &str, tool: &str) ->
 }
 
 #[tokio::test]
-async fn r2_what_is_read_together_is_what_each_reads_by_itself() {
+async fn r2_what_is_read_together_is_what_each_reads_alone() {
     for pooled in [false, true] {
         let database = Database::new();
         let store = if pooled { open_pooled(&database).await } else { open_postgres(&database).await }.expect("open");

@@ -1,12 +1,12 @@
-//! Appends of several sessions that are committed together: in one transaction of at most two statements. A statement finds
-//! nothing of an append whose session is not at the expected position, and that does not affect the others. An append that is
-//! not stored this way is stored by itself, or refused with the reason, as if it had not waited.
+//! Appends of several sessions that are committed together, by one statement. It finds nothing of an append whose session is
+//! not at the expected position, and that does not affect the others. An append that is
+//! not stored this way is stored alone, or refused with the reason, as if it had not waited.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
     Write,
-    statement::{statements_of, stored},
+    statement::{stored, whole},
 };
 use crate::{
     StoreError,
@@ -14,7 +14,7 @@ use crate::{
     postgres::{
         connect::{Held, Pool},
         group::{Shared, Waiting},
-        transaction::{together, transact},
+        transaction::{at_once, transact},
     },
 };
 
@@ -26,7 +26,7 @@ impl Shared for Write {
 
     /// One is executed while the other waits for the disk.
     const AT_ONCE: usize = 2;
-    /// Longer than a shared transaction waits for one lock. It takes longer if it waits for several, for an append by itself or for
+    /// Longer than a shared transaction waits for one lock. It takes longer if it waits for several, for a single append or for
     /// a connection.
     const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -38,7 +38,7 @@ impl Shared for Write {
         if appends.len() == 1
             && let Some(one) = appends.pop()
         {
-            return by_itself(&pool, one).await;
+            return singly(&pool, one).await;
         }
         // So that all nodes lock sessions in one order.
         appends.sort_unstable_by(|a, b| a.wanted.session_id.cmp(&b.wanted.session_id));
@@ -49,7 +49,7 @@ impl Shared for Write {
         };
         let writes: Vec<&Write> = appends.iter().map(|one| &one.wanted).collect();
         let history = held.history.clone();
-        let rows = together(held, statements_of(&writes)).await;
+        let rows = at_once(held, whole(&writes, true)).await.map_err(StoreError::from);
         let stored = match &rows {
             // It is committed, so an unreadable result is no reason to repeat it.
             Ok(rows) => stored(rows).map_err(|_| history.unknown()),
@@ -62,7 +62,7 @@ impl Shared for Write {
                 Err(StoreError::Unknown) => one.tell(Err(StoreError::Unknown)),
                 _ => {
                     let pool = pool.clone();
-                    tokio::spawn(async move { by_itself(&pool, one).await });
+                    tokio::spawn(async move { singly(&pool, one).await });
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Shared for Write {
     }
 }
 
-async fn by_itself(pool: &Pool, one: Waiting<Write>) {
+async fn singly(pool: &Pool, one: Waiting<Write>) {
     let stored = transact(pool, &one.wanted).await;
     one.tell(stored);
 }

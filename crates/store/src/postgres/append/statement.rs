@@ -20,8 +20,8 @@ use crate::{
     sql::{int, resolution_name},
 };
 
-/// Takes the ids of new sessions: only one append ever gets each.
-const TAKE_ID: &str = "INSERT INTO session_ids (id) SELECT id FROM w ON CONFLICT DO NOTHING RETURNING id";
+/// Takes the ids of new sessions, which are `n`: only one append ever gets each.
+const TAKE_ID: &str = "INSERT INTO session_ids (id) SELECT id FROM n ON CONFLICT DO NOTHING RETURNING id";
 /// The row of a session.
 const ROW: Columns = &[
     ("id", Type::BYTEA),
@@ -40,8 +40,8 @@ const ROW: Columns = &[
 const MAKE: &str = concat!(
     "INSERT INTO sessions
  (id, pos, agent, subject, tenant, title, status, created_at, updated_at, pending, node, epoch, format)
- SELECT w.id, w.pos, w.agent, w.subject, w.tenant, w.title, w.status, w.created_at, w.updated_at, w.pending::bigint[],
-   w.node, (w.node IS NOT NULL)::int, w.format FROM w JOIN taken ON taken.id = w.id
+ SELECT n.id, n.pos, n.agent, n.subject, n.tenant, n.title, n.status, n.created_at, n.updated_at, n.pending::bigint[],
+   n.node, (n.node IS NOT NULL)::int, n.format FROM n JOIN taken ON taken.id = n.id
  RETURNING number, id, CASE WHEN node IS NOT NULL THEN epoch END AS lease, ",
     clock!(),
     " AS clock"
@@ -216,35 +216,51 @@ impl Write {
     }
 }
 
-/// The statement that makes the rows of new sessions, with everything that can be done in it.
-pub(in crate::postgres) fn made(writes: &[&Write], session: &str) -> Joined {
-    let rows = writes.iter().map(|write| write.row()).collect();
-    parts_of(writes, Joined::about(ROW, rows).named("taken", TAKE_ID).named("s", session))
+/// The statement that makes the row of a new session, with everything that can be done in it.
+#[cfg(feature = "sqlite")]
+pub(in crate::postgres) fn made(write: &Write, session: &str) -> Joined {
+    let mut statement = Joined::new(false);
+    make(&mut statement, &[write], "s", session);
+    parts_of(&[write], statement)
 }
 
-/// The statement that makes the sessions' rows (they have no requests yet, and are bound to no time), or moves them; and stores
-/// their audit records. `guarded`: it moves them only if their request ids are new, and in their time.
+/// The statement that makes the rows of new sessions (they have no requests yet, and are bound to no time), and moves those of
+/// others; and stores their audit records. `guarded`: it moves them only if their request ids are new, and in their time.
 pub(super) fn whole(writes: &[&Write], guarded: bool) -> Joined {
-    if writes.iter().any(|write| write.is_new()) {
-        debug_assert!(writes.iter().all(|write| write.is_new()));
-        let mut statement = made(writes, MAKE);
-        tell(&mut statement, writes);
-        return statement;
+    let (new, known): (Vec<&Write>, Vec<&Write>) = writes.iter().partition(|write| write.is_new());
+    let mut statement = Joined::new(writes.len() > 1);
+    match (&*new, &*known) {
+        (new, []) => make(&mut statement, new, "s", MAKE),
+        ([], known) => r#move(&mut statement, known, "s", guarded),
+        (new, known) => {
+            make(&mut statement, new, "made", MAKE);
+            r#move(&mut statement, known, "moved", guarded);
+            statement.named("s", "SELECT * FROM made UNION ALL SELECT * FROM moved");
+        }
     }
-    let rows = writes.iter().map(|write| write.moved()).collect();
-    let mut statement = Joined::about(MOVED, rows);
+    let mut statement = parts_of(writes, statement);
+    tell(&mut statement, writes);
+    statement
+}
+
+fn make(statement: &mut Joined, new: &[&Write], name: &str, session: &str) {
+    statement.given("n", ROW, new.iter().map(|write| write.row()).collect());
+    statement.named("taken", TAKE_ID);
+    statement.named(name, session);
+}
+
+fn r#move(statement: &mut Joined, known: &[&Write], name: &str, guarded: bool) {
+    statement.given("w", MOVED, known.iter().map(|write| write.moved()).collect());
     let mut sql = MOVE.to_owned();
-    if guarded && (writes.len() > 1 || writes.iter().any(|write| write.is_timed())) {
+    if guarded && (statement.is_of_many() || known.iter().any(|write| write.is_timed())) {
         sql.push_str(IN_TIME);
     }
-    let claims: Vec<_> = writes.iter().flat_map(|write| write.claim_rows()).collect();
+    let claims: Vec<_> = known.iter().flat_map(|write| write.claim_rows()).collect();
     if guarded && !claims.is_empty() {
         sql.push_str(&ARE_NEW.replacen('?', &statement.rows(CLAIMS, claims, true), 1));
     }
     sql.push_str(RETURNING);
-    let mut statement = parts_of(writes, statement.named("s", &sql));
-    tell(&mut statement, writes);
-    statement
+    statement.named(name, &sql);
 }
 
 /// Adds everything but the sessions' rows and the audit records.
@@ -359,15 +375,9 @@ fn tell(statement: &mut Joined, writes: &[&Write]) {
     );
 }
 
-/// The statements that store appends of several sessions, each of which would be one statement alone.
-pub(in crate::postgres) fn statements_of(writes: &[&Write]) -> Vec<Joined> {
-    let (new, known): (Vec<&Write>, Vec<&Write>) = writes.iter().partition(|write| write.is_new());
-    [new, known].iter().filter(|writes| !writes.is_empty()).map(|writes| whole(writes, true)).collect()
-}
-
-/// The sessions of the rows that they return, with the leases.
-pub(in crate::postgres) fn stored(rows: &[Vec<Row>]) -> Result<HashMap<&[u8], Option<Epoch>>, Undone> {
-    rows.iter().flatten().map(|row| Ok((row.try_get(1)?, lease_of(row)?))).collect()
+/// The sessions of the rows that it returns, with the leases.
+pub(super) fn stored(rows: &[Row]) -> Result<HashMap<&[u8], Option<Epoch>>, Undone> {
+    rows.iter().map(|row| Ok((row.try_get(1)?, lease_of(row)?))).collect()
 }
 
 /// The lease in a row of [`MAKE`] or [`MOVE`].
