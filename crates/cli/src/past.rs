@@ -37,7 +37,7 @@ impl Past {
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.
-    pub(crate) async fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+    pub(crate) async fn sessions(&mut self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
         match self {
             Past::Sqlite(past) => past.sessions(after, limit),
             #[cfg(feature = "postgres")]
@@ -60,7 +60,7 @@ impl Past {
     }
 
     /// A standing rule, even if revoked or expired; `None` once its session is deleted.
-    pub(crate) async fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+    pub(crate) async fn rule(&mut self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
         match self {
             Past::Sqlite(past) => past.rule(session, id),
             #[cfg(feature = "postgres")]

@@ -327,7 +327,7 @@ impl Report {
 }
 
 /// The standing rule with an id; `None` if it no longer exists.
-async fn rule(past: &Past, id: &str) -> Result<Option<Rule>, StoreError> {
+async fn rule(past: &mut Past, id: &str) -> Result<Option<Rule>, StoreError> {
     let Some((session, id)) = RuleId::parse(id) else { return Ok(None) };
     Ok(past.rule(session, id).await?.map(|row| row.rule))
 }

@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use countersign_core::{approval::rule::RuleId, journal::record::Entry};
@@ -23,6 +24,22 @@ pub struct Past {
     path: PathBuf,
     conn: Connection,
     values: Values,
+    /// The file as it was, if it is read as one that nobody changes: SQLite would not notice that a server does.
+    unchanging: Option<Stamp>,
+}
+
+/// By which a changed file is known.
+type Stamp = (u64, Option<SystemTime>);
+
+/// How often a read is repeated because the file was changed meanwhile.
+const TRIES: u32 = 5;
+
+/// Of a file that no process has open.
+fn stamp(path: &Path) -> Option<Stamp> {
+    if log::is_there(path) {
+        return None;
+    }
+    path.metadata().ok().map(|file| (file.len(), file.modified().ok()))
 }
 
 impl Past {
@@ -32,21 +49,35 @@ impl Past {
     /// As [`super::SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
     pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
         let file = schema::resolve(path, Absent::Refuse)?;
+        let unchanging = stamp(&file);
         let conn = schema::only_read(&file).map_err(|e| schema::named(&file, e))?;
         let values = sealing::reading(&conn, path, keys)?;
-        Ok(Past { path: file, conn, values })
+        Ok(Past { path: file, conn, values, unchanging })
+    }
+
+    /// Reads again on a new connection where a server has started meanwhile.
+    fn read<T>(&mut self, read: impl Fn(&mut Connection, &Values) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut tries = 1;
+        loop {
+            let found = read(&mut self.conn, &self.values).map_err(|e| schema::named(&self.path, e));
+            if self.unchanging.is_none() || self.unchanging == stamp(&self.path) || tries == TRIES {
+                // As in `read_audit`: data that leaves the process is synced.
+                log::sync(&self.path)?;
+                return found;
+            }
+            tries += 1;
+            self.unchanging = stamp(&self.path);
+            self.conn = schema::only_read(&self.path).map_err(|e| schema::named(&self.path, e))?;
+        }
     }
 
     /// The ids of at most `limit` sessions after `after`, in the order of ids.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].
-    pub fn sessions(&self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
-        let limit = int(limit);
-        all(&self.conn, "SELECT id FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?2", params![after, limit], |r| {
-            r.get(0)
-        })
-        .map_err(|e| schema::named(&self.path, e))
+    pub fn sessions(&mut self, after: &str, limit: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        let ids = "SELECT id FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|conn, _| all(conn, ids, params![after, int(limit)], |r| r.get(0)))
     }
 
     /// A session's entries at positions after `after`, oldest first, at most `limit`.
@@ -54,21 +85,17 @@ impl Past {
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
     pub fn entries(&mut self, session: &str, after: u64, limit: usize) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let bodies = rows::entries(&mut self.conn, session, after, (limit, usize::MAX), &self.values)
-            .map_err(|e| schema::named(&self.path, e))?;
-        let entries = rows::parse(session, bodies, &self.values)?;
-        // As in `read_audit`: data that leaves the process is synced.
-        log::sync(&self.path)?;
-        Ok(entries)
+        self.read(|conn, values| {
+            let bodies = rows::entries(conn, session, after, (limit, usize::MAX), values)?;
+            rows::parse(session, bodies, values)
+        })
     }
 
     /// A standing rule, even if revoked or expired; `None` once its session is deleted.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`], [`StoreError::Sealed`].
-    pub fn rule(&self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
-        let rule = rules::rule(&self.conn, &self.values, session, id)?;
-        log::sync(&self.path)?;
-        Ok(rule)
+    pub fn rule(&mut self, session: &str, id: RuleId) -> Result<Option<RuleRow>, StoreError> {
+        self.read(|conn, values| rules::rule(conn, values, session, id))
     }
 }

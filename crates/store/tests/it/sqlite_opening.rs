@@ -5,14 +5,15 @@ use std::{
     process::Command,
 };
 
+use countersign_core::journal::draft::OnPending;
 use countersign_store::{
     Page, SessionFilter, Store, StoreError,
-    sqlite::{SqliteOptions, SqliteStore, read_audit},
+    sqlite::{Past, SqliteOptions, SqliteStore, read_audit},
 };
 
 use crate::{
     sqlite::{HOW, Running, open, place},
-    store_support::{Driven, asks, begun, load, waiting},
+    store_support::{Driven, asks, begun, load, texts, waiting},
 };
 
 #[tokio::test]
@@ -408,4 +409,48 @@ fn an_empty_file_becomes_a_store() {
         std::fs::write(&path, "").expect("write");
         open(&path).expect("open");
     }
+}
+
+/// While nobody has the file open, it is read as one that does not change: SQLite would not notice that it does.
+#[tokio::test]
+async fn r9_a_past_is_right_also_when_a_server_starts_and_ends_while_it_is_read() {
+    const SESSIONS: usize = 40;
+    let (_dir, path) = place();
+    let id = |i: usize| format!("s{i:02}");
+    let store = open(&path).expect("open");
+    let mut driven = Vec::new();
+    for i in 0..SESSIONS {
+        driven.push(begun(&store, &id(i), 1, None).await);
+    }
+    for turn in 0..20 {
+        for driven in &mut driven {
+            let more = driven.says(2 + turn, &"more ".repeat(40), None, Some(OnPending::Queue)).expect("queue");
+            driven.store(&store, more).await.expect("stored");
+        }
+    }
+    drop(store);
+    let mut past = Past::open(&path, None).expect("a past");
+    assert_eq!(past.sessions("", 5).expect("sessions").len(), 5);
+    for i in 0..2 {
+        assert_eq!(past.entries(&id(i), 0, usize::MAX).expect("entries").len(), driven[i].entries.len());
+    }
+    let store = open(&path).expect("a server");
+    for i in 2..5 {
+        assert!(store.delete(&id(i), None).await.expect("deleted"));
+    }
+    for turn in 0..25 {
+        for driven in driven.iter_mut().skip(5).step_by(2) {
+            let more = driven.says(30 + turn, &"later ".repeat(40), None, Some(OnPending::Queue)).expect("queue");
+            driven.store(&store, more).await.expect("stored");
+        }
+    }
+    for i in 0..20 {
+        begun(&store, &format!("t{i:02}"), 100, None).await;
+    }
+    drop(store);
+    for i in 5..SESSIONS {
+        let entries = past.entries(&id(i), 0, usize::MAX).expect("entries");
+        assert_eq!(texts(&entries), texts(&driven[i].entries), "{}", id(i));
+    }
+    assert_eq!(past.sessions("", 99).expect("sessions").len(), SESSIONS - 3 + 20);
 }
