@@ -18,6 +18,7 @@ use crate::{
     Outcome,
     failure::{CHECKED, Exit, Failure},
     loaded, say,
+    terminal::visible_json,
 };
 
 /// Records read from the store at a time.
@@ -80,7 +81,8 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
             let mut out = BufWriter::new(std::io::stdout().lock());
             each(&export.place.store()?, export.after, |record| {
                 let line = serde_json::to_string(&record).map_err(|e| e.to_string())?;
-                written(writeln!(out, "{line}"))
+                // The same JSON: a verifier makes the hashed form of it.
+                written(writeln!(out, "{}", visible_json(&line)))
             })?;
             written(out.flush())?;
             Ok(())
@@ -91,7 +93,7 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
                 None => of_store(&verify.place.store()?, verify.anchor.clone())?,
             };
             if verify.json {
-                say(&checked.as_json().to_string())?;
+                say(&visible_json(&checked.as_json().to_string()))?;
             }
             match checked.end {
                 Ok(_) if verify.json => Ok(()),

@@ -18,6 +18,7 @@ use crate::{
     mcp, policy,
     reach::{self, Reached},
     rules, say,
+    terminal::{visible, visible_json},
 };
 
 /// Arguments of `check`.
@@ -40,28 +41,33 @@ pub(crate) fn run(check: &Check) -> Outcome {
         (Ok(config), false) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             let reached = reached(check, &config)?;
-            say(&found(&config, reached.as_ref())?)?;
+            say(&visible(&found(&config, reached.as_ref())?))?;
             let Some(reached) = reached else { return Ok(()) };
-            say(&reached.in_words())?;
+            say(&visible(&reached.in_words()))?;
             reached.all()
         }
         (Ok(config), true) => {
             let reached = reached(check, &config)?;
             let mut found = found_json(&config, reached.as_ref())?;
-            let Some(reached) = reached else { return say(&found.to_string()) };
+            let Some(reached) = reached else { return say_json(&found) };
             found["mcp_reached"] = mcp::as_json(&reached.servers);
             found["models_reached"] = reached.models_json();
             found["problems"] = json!(reached.problems());
             found["ok"] = json!(reached.problems().is_empty());
-            say(&found.to_string())?;
+            say_json(&found)?;
             reached.all()
         }
         (Err(errors), false) => Err(wrong(check, &errors)),
         (Err(errors), true) => {
-            say(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }).to_string())?;
+            say_json(&json!({ "ok": false, "errors": errors.iter().map(error_json).collect::<Vec<_>>() }))?;
             Err(wrong(check, &errors))
         }
     }
+}
+
+/// Prints a document, with the texts of servers in it.
+fn say_json(found: &Value) -> Outcome {
+    say(&visible_json(&found.to_string()))
 }
 
 /// The errors in the file, or why it could not be read, so that nothing was checked.

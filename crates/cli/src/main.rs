@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 use mimalloc::MiMalloc;
+use terminal::{tell, visible};
 
 /// Turns make many small allocations on many threads: with this allocator they take a fifth less time than with the
 /// system's.
@@ -131,7 +132,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { text, exit }) => {
-            eprintln!("{text}");
+            // It may quote what a server, a model or a file says.
+            tell(&visible(&text));
             ExitCode::from(exit as u8)
         }
     }

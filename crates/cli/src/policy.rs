@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use countersign_core::{
     approval::rule::{Rule, RuleId},
     call::{
+        args,
         gate::{Ask, DecidedBy, Gate, Verdict},
         reviewer::Reviewer,
     },
@@ -14,10 +15,12 @@ use countersign_core::{
         standing::RuleFacts,
         state::{Call, Phase, State},
     },
+    number::CallNo,
 };
 use countersign_engine::{policy::Judge, tool::CallFacts};
 use countersign_server::config::{Config, mcp_servers, sources, tool_entries};
 use countersign_store::StoreError;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,6 +29,7 @@ use crate::{
     loaded,
     past::Past,
     say,
+    terminal::{visible, visible_json},
 };
 
 /// Sessions, and entries of one, read from the store at a time.
@@ -76,7 +80,7 @@ pub(crate) fn run(policy: &Policy) -> Outcome {
         let mut past = Past::open(&store, &keys).await?;
         report(&mut past, &place, &judge, &test.session).await
     })?;
-    if test.json { say(&report.json(&judge).to_string()) } else { say(&report.text(&judge)) }
+    if test.json { say(&visible_json(&report.json(&judge)?)) } else { say(&visible(&report.text(&judge))) }
 }
 
 /// The judge of a configuration.
@@ -293,7 +297,7 @@ impl Report {
         text
     }
 
-    fn json(&self, judge: &Judge) -> Value {
+    fn json(&self, judge: &Judge) -> Result<String, String> {
         let tools = self.tools.iter().map(|(name, tally)| {
             let mut tool = json!({ "tool": name, "calls": tally.calls });
             for said in Said::ALL {
@@ -302,28 +306,52 @@ impl Report {
             }
             tool
         });
-        let changes = self.changes.iter().map(|change| {
-            json!({
-                "session_id": change.session,
-                "call": change.call.call,
-                "tool_use_id": change.call.id,
-                "agent": change.call.agent,
-                "tool": change.call.name,
-                "args": change.call.args,
-                "before": verdict_json(&change.before),
-                "decided_by": change.decided_by,
-                "after": verdict_json(&change.after),
-            })
+        let changes = self.changes.iter().map(|change| ChangeJson {
+            session_id: &change.session,
+            call: change.call.call,
+            tool_use_id: &change.call.id,
+            agent: &change.call.agent,
+            tool: &change.call.name,
+            args: change.call.args.as_ref(),
+            before: verdict_json(&change.before),
+            decided_by: change.decided_by.as_ref(),
+            after: verdict_json(&change.after),
         });
-        json!({
-            "policy": judge.version(),
-            "sessions": self.sessions,
-            "calls": self.calls,
-            "unknown": self.unknown,
-            "tools": tools.collect::<Vec<_>>(),
-            "changes": changes.collect::<Vec<_>>(),
-        })
+        let report = ReportJson {
+            policy: judge.version(),
+            sessions: self.sessions,
+            calls: self.calls,
+            unknown: self.unknown,
+            tools: tools.collect(),
+            changes: changes.collect(),
+        };
+        serde_json::to_string(&report).map_err(|error| error.to_string())
     }
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    policy: &'a str,
+    sessions: u64,
+    calls: u64,
+    unknown: u64,
+    tools: Vec<Value>,
+    changes: Vec<ChangeJson<'a>>,
+}
+
+/// A change in it. The arguments are written as they are recorded: a `Value` would lose digits.
+#[derive(Serialize)]
+struct ChangeJson<'a> {
+    session_id: &'a str,
+    call: CallNo,
+    tool_use_id: &'a str,
+    agent: &'a str,
+    tool: &'a str,
+    args: Option<&'a args::Args>,
+    before: Value,
+    decided_by: Option<&'a DecidedBy>,
+    after: Value,
 }
 
 /// The standing rule with an id; `None` if it no longer exists.

@@ -72,7 +72,8 @@ pub(crate) fn tell(text: &str) {
 
 /// Asks for a line. `None` at the end of the input.
 pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
-    let mut err = std::io::stderr().lock();
+    // Not locked while the person thinks: other threads may have something to log.
+    let mut err = std::io::stderr();
     let _ = write!(err, "{prompt}").and_then(|()| err.flush());
     let mut line = String::new();
     match std::io::stdin().read_line(&mut line) {

@@ -264,10 +264,10 @@ impl Event {
     }
 }
 
-/// One text for one value, whatever its layout; a text that is too large to be read is kept unchanged. A body nests a
-/// decision's arguments a little deeper than arguments may be.
+/// One text for one value, whatever its layout. A body nests a decision's arguments a little deeper than arguments may
+/// be, and has those of a whole answer. A text that cannot be one is kept unchanged, and so is not the hashed one.
 fn canonical(text: &str) -> String {
-    Json::parse(text, limits::JSON_DEPTH + 8).map_or_else(|_| text.to_owned(), |json| json.canonical())
+    Json::parse_recorded(text, limits::JSON_DEPTH + 8).map_or_else(|_| text.to_owned(), |json| json.canonical())
 }
 
 /// The record after `last` with this canonical body.

@@ -16,6 +16,9 @@ pub const JSON_DEPTH: usize = 64;
 pub const RECORDED_JSON_DEPTH: usize = 127;
 /// Most values in one JSON text from outside (bounds memory, not meaning).
 pub const JSON_VALUES: usize = 200_000;
+/// Most values in one JSON text that is made here of such texts, such as the calls of an answer: each value takes at least
+/// two of the answer's bytes.
+pub const RECORDED_JSON_VALUES: usize = RESPONSE_BYTES;
 /// Largest argument text of one tool call.
 pub const ARGS_BYTES: usize = 256 * 1024;
 /// Largest image in a message, in bytes of the image: 5 MiB in Base64, the smallest bound of the large providers.

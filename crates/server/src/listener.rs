@@ -78,9 +78,12 @@ impl Connection {
 impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        let before = buffer.filled().len();
         let polled = this.stream()?.poll_read(context, buffer);
         if polled.is_pending() {
             this.may_continue(context)?;
+        } else if let Some(place) = &this.place {
+            place.receives(buffer.filled().len() - before);
         }
         polled
     }

@@ -16,6 +16,9 @@ pub(crate) const SUBSCRIPTIONS: usize = 256;
 pub(crate) const WRITE_STALL_SECONDS: u64 = 30;
 /// The slowest reader tolerated, in bytes a second: allows a large frame more time than the above.
 pub(crate) const SLOWEST_READER: u64 = 16 * 1024;
+/// The slowest sender of a large frame tolerated, in bytes a second: below that, a frame in transit is no sign of life.
+/// The largest takes it about 40 minutes.
+pub(crate) const SLOWEST_SENDER: u64 = 4 * 1024;
 /// Read buffer of a WebSocket, in bytes. Each idle connection holds one; a larger frame, which is rare, is read in
 /// pieces.
 pub(crate) const READ_AT_ONCE: usize = 8 * 1024;
@@ -52,7 +55,8 @@ pub struct Options {
     /// Host names of the server, with or without a port. If there are any, requests for other hosts are refused on
     /// every address; where hosts are checked anyway, these are allowed in addition.
     pub allowed_hosts: Vec<String>,
-    /// The time between the server's pings, in whole seconds, at least one.
+    /// The time between the server's pings, in whole seconds, at least one. Where an application serves the router with a
+    /// listener of its own, a frame must arrive within about three times this.
     pub heartbeat: Duration,
     /// Whether the console is served at `/`.
     pub console: bool,

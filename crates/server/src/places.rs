@@ -59,6 +59,8 @@ struct Seat {
     who: OnceLock<Who>,
     /// Whether the whole head of a request has arrived.
     begun: AtomicBool,
+    /// How many bytes have arrived.
+    received: AtomicU64,
     /// Woken when it must close.
     waker: AtomicWaker,
 }
@@ -107,6 +109,7 @@ impl Places {
             at: AtomicU64::new(at),
             who: OnceLock::new(),
             begun: AtomicBool::new(false),
+            received: AtomicU64::new(0),
             waker: AtomicWaker::new(),
         });
         *taken.addresses.entry(address).or_default() += 1;
@@ -217,7 +220,19 @@ impl Visitor {
     }
 }
 
+impl Visitor {
+    /// How many bytes have arrived on the connection so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.seat.received.load(Ordering::Relaxed)
+    }
+}
+
 impl Place {
+    /// Bytes have arrived on the connection.
+    pub(crate) fn receives(&self, bytes: usize) {
+        self.0.seat.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     pub(crate) fn visitor(&self) -> Visitor {
         self.0.clone()
     }

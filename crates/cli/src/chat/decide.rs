@@ -61,6 +61,11 @@ impl Talk {
             self.later.insert(key.to_owned());
             return Ok(());
         }
+        self.shown().await?;
+        if self.over || !self.pending.iter().any(|pending| pending == key) {
+            // What was typed before has ended the chat, or the turn.
+            return Ok(());
+        }
         let chosen = match request["kind"].as_str() {
             Some("question") => self.answers(key, &request).await?,
             Some("interrupt" | "input") => self.value(key, &request).await?,
@@ -232,6 +237,8 @@ impl Talk {
             }
         };
         tell(edited.diff.trim_end());
+        // Nobody has agreed to changes before they were shown.
+        self.lines.drop_early();
         Ok(match self.typed("approve it with these changes? [y/N] ", key).await? {
             Ok(yes) if matches!(yes.as_str(), "y" | "Y" | "yes") => {
                 let decisions = serde_json::to_string(&edited.decisions).map_err(|error| error.to_string())?;

@@ -1,13 +1,23 @@
 //! Typed input, line by line, without blocking: events are shown meanwhile.
 
 use std::{
-    io::{BufRead as _, Read as _},
-    sync::mpsc,
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    os::fd::AsFd as _,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
 
 use countersign_core::limits::MESSAGE_FRAME_BYTES;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{QueueSelector, tcflush},
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::{failure::Failure, remote::of_code};
@@ -16,7 +26,15 @@ use crate::{failure::Failure, remote::of_code};
 const HERE: Duration = Duration::from_millis(200);
 
 /// A line, or why there is none; `None` at the end of the input.
-type Read = Result<Option<String>, Failure>;
+type Read = Result<Option<Line>, Failure>;
+
+/// A line of the input.
+pub(super) struct Line {
+    /// Its text, without its end.
+    pub(super) text: String,
+    /// How often something that needs a reply had been shown before it was typed.
+    shown: u64,
+}
 
 /// Standard input. It is read only while a line is wanted, so that an editor has the terminal for itself.
 pub(super) struct Lines {
@@ -26,22 +44,43 @@ pub(super) struct Lines {
     reading: bool,
     /// Whether any was read: then the input is the chat's.
     began: bool,
+    /// Whether it is a terminal at which a person replies.
+    asks: bool,
+    /// How often something was shown that needs a reply.
+    shown: Arc<AtomicU64>,
+    /// The input's end came where nobody could use it.
+    over: bool,
 }
 
 impl Lines {
-    /// A reader with no line requested yet.
-    pub(super) fn new() -> Lines {
+    /// A reader with no line requested yet. `asks`: of a terminal at which a person replies.
+    pub(super) fn new(asks: bool) -> std::io::Result<Lines> {
         let (wanted, requests) = mpsc::channel::<()>();
         let (lines, read) = unbounded_channel();
+        let shown = Arc::new(AtomicU64::new(0));
+        let now = shown.clone();
+        let mut input = BufReader::new(File::from(std::io::stdin().as_fd().try_clone_to_owned()?));
         // A thread that does not keep the program from ending.
         thread::spawn(move || {
+            let mut shown = 0;
             while requests.recv().is_ok() {
-                if lines.send(line(&mut std::io::stdin().lock())).is_err() {
+                // What came together with the line before is as old.
+                let is_new = input.buffer().is_empty();
+                // Counted once a line is there and before it is read: then none counts as typed for what is shown later.
+                let is_there = !is_new || !asks || has_line(None);
+                if is_new && is_there {
+                    shown = now.load(Ordering::SeqCst);
+                }
+                let text = line(&mut input);
+                if !is_there {
+                    shown = now.load(Ordering::SeqCst);
+                }
+                if lines.send(text.map(|text| text.map(|text| Line { text, shown }))).is_err() {
                     return;
                 }
             }
         });
-        Lines { wanted, read, reading: false, began: false }
+        Ok(Lines { wanted, read, reading: false, began: false, asks, shown, over: false })
     }
 
     /// Whether more input has arrived after the lines that were read. Input of which nothing was read may be meant for
@@ -52,6 +91,9 @@ impl Lines {
 
     /// The next line. If this future is dropped, the next call gets it.
     pub(super) async fn next(&mut self) -> Read {
+        if std::mem::take(&mut self.over) {
+            return Ok(None);
+        }
         if !self.reading {
             if self.wanted.send(()).is_err() {
                 return Ok(None);
@@ -62,10 +104,69 @@ impl Lines {
         self.reading = false;
         line
     }
+
+    /// Whether the line was typed before what was shown last, and so is no reply to it.
+    pub(super) fn is_early(&self, line: &Line) -> bool {
+        self.asks && line.shown < self.shown.load(Ordering::SeqCst)
+    }
+
+    /// A line that was typed before now. `None`: there is none, and from now on what is typed may be a reply to what is
+    /// shown; an unfinished line is dropped.
+    pub(super) async fn early(&mut self) -> Read {
+        if self.asks && !self.over {
+            let read = match self.read.try_recv() {
+                Ok(read) => {
+                    self.reading = false;
+                    Some(read?)
+                }
+                Err(_) if has_line(Some(&Timespec::default())) => Some(self.next().await?),
+                Err(_) => None,
+            };
+            match read {
+                Some(Some(line)) => return Ok(Some(line)),
+                Some(None) => self.keep_end(),
+                None => {}
+            }
+        }
+        self.drop_early();
+        Ok(None)
+    }
+
+    /// From now on what is typed may be a reply to what is shown; what was typed before is dropped.
+    pub(super) fn drop_early(&mut self) {
+        if self.asks {
+            // In this order, so that nothing that was typed before counts as typed for it.
+            let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+            self.shown.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Keeps the end of the input, for the next one who wants a line.
+    pub(super) fn keep_end(&mut self) {
+        self.over = true;
+    }
+
+    /// Whether the end of the input is kept.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+/// Waits until the terminal has a line, or its end; returns whether it has one. `false` also if the terminal cannot tell.
+fn has_line(limit: Option<&Timespec>) -> bool {
+    loop {
+        let stdin = std::io::stdin();
+        let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut terminal, limit) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(1..) => return !terminal[0].revents().contains(PollFlags::NVAL),
+            Ok(0) | Err(_) => return false,
+        }
+    }
 }
 
 /// Reads a line. One that is too long for a frame is not read to its end.
-fn line(input: &mut impl std::io::BufRead) -> Read {
+fn line(input: &mut impl std::io::BufRead) -> Result<Option<String>, Failure> {
     let mut line = Vec::new();
     let read = input.take(MESSAGE_FRAME_BYTES as u64 + 1).read_until(b'\n', &mut line);
     let cannot = |error: &dyn std::fmt::Display| Failure::from(format!("cannot read the input: {error}"));

@@ -90,6 +90,8 @@ struct Talk {
     later: HashSet<String>,
     printer: Printer,
     lines: Lines,
+    /// Whether the person has ended the chat.
+    over: bool,
     interrupts: Signal,
     /// A prefix that keeps the request ids of this program apart from others, and their count.
     unique: String,
@@ -132,12 +134,13 @@ impl Chat {
         let interrupts =
             signal(SignalKind::interrupt()).map_err(|error| format!("signals cannot be handled: {error}"))?;
         let json = self.asked.json;
+        let asks = !json && is_interactive();
         let (link, hello) = Link::open(&server, json).await?;
         let mut talk = Talk {
             server,
             link,
             json,
-            asks: !json && is_interactive(),
+            asks,
             subject: hello["subject"].as_str().map(str::to_owned),
             roles: roles(&hello),
             history_id: history_id(&hello),
@@ -149,7 +152,8 @@ impl Chat {
             pending: Vec::new(),
             later: HashSet::new(),
             printer: Printer::default(),
-            lines: Lines::new(),
+            lines: Lines::new(asks).map_err(|error| format!("the input cannot be read: {error}"))?,
+            over: false,
             interrupts,
             unique: unique(),
             requests: 0,
@@ -246,7 +250,7 @@ impl Talk {
 
     /// Continues until the person ends it, or the input does.
     async fn run(&mut self) -> Outcome {
-        loop {
+        while !self.over {
             if self.is_running() {
                 self.follow().await?;
                 continue;
@@ -271,32 +275,43 @@ impl Talk {
                 Typed::End if self.status == "failed" => return Err("the turn has failed".into()),
                 Typed::End => return Ok(()),
             };
-            match line.as_str() {
-                "" => {}
-                // A program has no commands: whatever its users write is a message.
-                message if self.json => self.say(message).await?,
-                "/quit" => return Ok(()),
-                "/help" => tell(&visible(&format!("{HELP}{}", self.resuming()))),
-                "/pending" => self.later.clear(),
-                "/cancel" | "/retry" if self.new.is_some() => tell("nothing was said yet"),
-                "/cancel" => self.cancel().await?,
-                "/retry" => self.retry().await?,
-                command if command.starts_with('/') => tell("there is no such command; /help lists them"),
-                message => self.say(message).await?,
-            }
+            self.entered(&line).await?;
         }
+        Ok(())
+    }
+
+    /// Takes a line that is no reply to a request: a command, or a message.
+    async fn entered(&mut self, line: &str) -> Outcome {
+        match line {
+            "" => {}
+            // A program has no commands: whatever its users write is a message.
+            message if self.json => self.say(message).await?,
+            "/quit" => self.over = true,
+            "/help" => tell(&visible(&format!("{HELP}{}", self.resuming()))),
+            "/pending" => self.later.clear(),
+            "/cancel" | "/retry" if self.new.is_some() => tell("nothing was said yet"),
+            "/cancel" => self.cancel().await?,
+            "/retry" => self.retry().await?,
+            command if command.starts_with('/') => tell("there is no such command; /help lists them"),
+            message => self.say(message).await?,
+        }
+        Ok(())
     }
 
     fn is_running(&self) -> bool {
         self.status == "running" && !self.held
     }
 
-    /// Follows the turn until it pauses or ends.
+    /// Follows the turn until it pauses or ends. What a person types meanwhile is a command or a queued message.
     async fn follow(&mut self) -> Outcome {
         let mut cancelled = false;
-        while self.is_running() {
+        while self.is_running() && !self.over {
             tokio::select! {
                 frame = next(&self.server, &mut self.link) => self.take(frame).await?,
+                line = self.lines.next(), if self.asks && !self.lines.is_over() => match line? {
+                    Some(line) => self.entered(line.text.trim()).await?,
+                    None => self.lines.keep_end(),
+                },
                 _ = self.interrupts.recv() => {
                     if std::mem::replace(&mut cancelled, true) {
                         return Err("the turn is not over; the chat is".into());
@@ -309,6 +324,16 @@ impl Talk {
         Ok(())
     }
 
+    /// Takes what was typed before the request on the screen was shown, so that it is no reply to that.
+    async fn shown(&mut self) -> Outcome {
+        while !self.over
+            && let Some(line) = self.lines.early().await?
+        {
+            self.entered(line.text.trim()).await?;
+        }
+        Ok(())
+    }
+
     /// Asks for a line, and shows events meanwhile. `about` is the request that the line will be about, and its prompt.
     async fn line(&mut self, about: Option<(&str, &str)>) -> Result<Typed, Failure> {
         let mut overtaken = false;
@@ -316,9 +341,17 @@ impl Talk {
         loop {
             tokio::select! {
                 line = self.lines.next() => return Ok(match line? {
+                    Some(line) if about.is_some() && self.lines.is_early(&line) => {
+                        self.entered(line.text.trim()).await?;
+                        if self.over {
+                            return Ok(Typed::End);
+                        }
+                        self.prompt(self.prompt_for(about));
+                        continue;
+                    }
                     _ if overtaken => Typed::Overtaken,
-                    Some(line) if self.json => Typed::Line(line),
-                    Some(line) => Typed::Line(line.trim().to_owned()),
+                    Some(line) if self.json => Typed::Line(line.text),
+                    Some(line) => Typed::Line(line.text.trim().to_owned()),
                     None => Typed::End,
                 }),
                 frame = next(&self.server, &mut self.link) => {

@@ -60,6 +60,85 @@ async fn u3_chat_streams_and_asks_in_the_terminal() {
     assert_eq!(server.calls().len(), 1);
 }
 
+/// A tool that runs until the test says so, and then a trade.
+fn slow_then_trade() -> Setup {
+    let script = json!({ "turns": [
+        { "tool_calls": [{ "name": "slow", "args": {} }] }, { "tool_calls": [trade(100)] },
+        { "text": "You said {{ last_user }}." },
+    ], "at_end": "repeat" });
+    let slow = "description = \"Takes long.\"\ncommand = [\"sh\", \"-c\", \"until [ -e over ]; do sleep 0.05; done\"]\nparameters = { type = \"object\" }";
+    Setup::new(Store::Memory, &script).tool("slow", slow)
+}
+
+/// The only pending request.
+fn pending(server: &Server) -> Value {
+    let listed = server.command(&["approvals", "list", "--json"]).json();
+    assert_eq!(listed["approvals"].as_array().map(Vec::len), Some(1), "{listed}");
+    listed["approvals"][0].clone()
+}
+
+#[tokio::test]
+async fn u3_x_a_line_typed_before_a_request_is_shown_is_a_message_and_does_not_decide_it() {
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat"], &[]);
+    chat.see("> ");
+    chat.press("buy\na\n");
+    chat.see("queued");
+    chat.see("not now (n)> ");
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(server.calls().is_empty(), "{}", chat.shown());
+    pending(&server);
+    // What is typed for it still decides it.
+    chat.type_line("r");
+    chat.see("reason, for the agent");
+    chat.type_line("no");
+    chat.see("Result: no");
+    assert!(server.calls().is_empty());
+
+    let server = asks(Store::Memory).start().await;
+    let mut chat = server.terminal(&["chat"], &[]);
+    chat.see("> ");
+    chat.press("go\n1\n");
+    chat.see("queued");
+    chat.see("a number, or a text");
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(!chat.shown().contains("numbers with commas"), "{}", chat.shown());
+    chat.type_line("2");
+    chat.see("numbers with commas");
+    chat.type_line("2");
+    let said = chat.see("Told: ") + &chat.see("\n");
+    assert!(said.contains('B'), "{said}");
+}
+
+#[tokio::test]
+async fn u3_chat_queues_lines_and_takes_commands_while_the_turn_runs() {
+    let server = slow_then_trade().start().await;
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("[calls slow");
+    chat.type_line("and then this");
+    chat.see("queued");
+    chat.type_line("/nonsense");
+    chat.see("/help lists them");
+    // A line that is not finished when the request is shown is dropped.
+    chat.press("a");
+    chat.see("a");
+    std::fs::write(server.path("over"), "").unwrap();
+    chat.see("not now (n)> ");
+    chat.press("\n");
+    chat.see("that is not one of these");
+    assert!(server.calls().is_empty(), "{}", chat.shown());
+    pending(&server);
+    chat.type_line("a");
+    chat.see("You said and then this.");
+    assert_eq!(server.calls().len(), 1);
+    // The same once more, in which the person leaves.
+    std::fs::remove_file(server.path("over")).unwrap();
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("[calls slow");
+    chat.type_line("/quit");
+    assert_eq!(chat.ended(), Some(0));
+}
+
 #[tokio::test]
 async fn u3_chat_edits_in_an_editor_and_shows_the_diff() {
     let server = talkative().start().await;

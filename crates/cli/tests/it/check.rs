@@ -58,6 +58,40 @@ fn c_check_connect_reports_duplicate_names_and_names_of_built_in_tools() {
     assert!(said.stdout.contains("two_read"), "{}", said.stdout);
 }
 
+/// A program that answers each request with this error.
+fn refusing(message: &str) -> String {
+    let error = json!({ "code": 1, "message": message });
+    r#"while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in *'"id"'*) printf '%s\n' '{"jsonrpc":"2.0","id":'$id',"error":ERROR}' ;; esac
+done
+"#
+    .replace("ERROR", &error.to_string())
+}
+
+#[test]
+fn c_x_nothing_that_a_server_says_to_check_connect_is_obeyed_by_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let bad = "\u{1b}[2J\u{9b}31m\u{202e}\u{7}";
+    fs::write(dir.path().join("one.sh"), server(&["read", &format!("pay{bad}")])).unwrap();
+    fs::write(dir.path().join("two.sh"), refusing(&format!("not {bad} today"))).unwrap();
+    config(dir.path(), "[mcp.one]\ncommand = [\"sh\", \"one.sh\"]\n[mcp.two]\ncommand = [\"sh\", \"two.sh\"]\n");
+    let obeyed = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
+    for arguments in
+        [&["check", "--config", "c.toml", "--connect"][..], &["check", "--config", "c.toml", "--connect", "--json"]]
+    {
+        let said = run(dir.path(), arguments, "", &[]);
+        assert_eq!(said.code, Some(8), "{}{}", said.stdout, said.stderr);
+        for text in [&said.stdout, &said.stderr] {
+            assert_eq!(text.chars().find(obeyed), None, "{arguments:?}: {text:?}");
+        }
+        assert!(said.stderr.contains("today"), "{}", said.stderr);
+        if let Ok(found) = serde_json::from_str::<Value>(&said.stdout) {
+            assert_eq!(found["mcp_reached"][0]["tools"][1]["name"], format!("pay{bad}"), "as JSON it is unchanged");
+        }
+    }
+}
+
 #[test]
 fn c_check_connect_reports_tools_that_no_agent_can_have_where_the_file_names_them() {
     let dir = tempfile::tempdir().unwrap();

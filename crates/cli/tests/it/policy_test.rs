@@ -86,6 +86,23 @@ async fn p3_a_changed_policy_is_tested_on_the_recorded_past() {
 }
 
 #[tokio::test]
+async fn p3_x_recorded_arguments_are_printed_with_all_digits_and_obeyed_by_no_terminal() {
+    let script = json!({ "turns": [{ "tool_calls": [trade(10)] }, { "text": "done" }] }).to_string();
+    let script = script.replace("82000", "82000.10").replace("VNM", "V\u{9b}2J\u{202e}NM");
+    let setup = Setup::new(Store::Sqlite, &json!({})).script_text(&script);
+    let server = setup.trade("approval = { require = false }").start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    for arguments in [&["--json"][..], &[]] {
+        let told = test(&server, CHANGED, arguments);
+        let obeyed = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
+        assert_eq!(told.ok().chars().find(obeyed), None, "{:?}", told.stdout);
+        assert!(told.stdout.contains("82000.10"), "{}", told.stdout);
+    }
+    let told: Value = test(&server, CHANGED, &["--json"]).json();
+    assert_eq!(told["changes"][0]["args"]["symbol"], "V\u{9b}2J\u{202e}NM");
+}
+
+#[tokio::test]
 async fn p3_the_policy_as_it_is_changes_nothing() {
     let server = traded().await;
     let config = fs::read_to_string(server.path("countersign.toml")).unwrap();

@@ -63,7 +63,17 @@ impl Json {
     /// Anything RFC 8259 forbids, a duplicate key, a lone surrogate, nesting beyond `max_depth`,
     /// more than [`limits::JSON_VALUES`] values, or a number that would lose digits.
     pub fn parse(text: &str, max_depth: usize) -> Result<Json, JsonError> {
-        let mut parser = Parser { text, at: 0, depth: max_depth, values: 0 };
+        Json::read(text, max_depth, limits::JSON_VALUES)
+    }
+
+    /// The same for a text that was made here of several from outside: it may have up to
+    /// [`limits::RECORDED_JSON_VALUES`] values.
+    pub(crate) fn parse_recorded(text: &str, max_depth: usize) -> Result<Json, JsonError> {
+        Json::read(text, max_depth, limits::RECORDED_JSON_VALUES)
+    }
+
+    fn read(text: &str, max_depth: usize, max_values: usize) -> Result<Json, JsonError> {
+        let mut parser = Parser { text, at: 0, depth: max_depth, values: 0, max_values };
         parser.space();
         let value = parser.value()?;
         parser.space();
@@ -197,6 +207,7 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     values: usize,
+    max_values: usize,
 }
 
 impl Parser<'_> {
@@ -216,8 +227,8 @@ impl Parser<'_> {
 
     fn value(&mut self) -> Result<Json, JsonError> {
         self.values += 1;
-        if self.values > limits::JSON_VALUES {
-            return Err(self.error(format!("more than {} JSON values", limits::JSON_VALUES)));
+        if self.values > self.max_values {
+            return Err(self.error(format!("more than {} JSON values", self.max_values)));
         }
         match self.peek() {
             None => Err(self.error("the JSON text ends where a value should be")),

@@ -20,8 +20,8 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     people::person,
     world::{
-        Op, World, ops,
-        pending::{args, decide, plain, waiting},
+        Op, Tools, World, ops,
+        pending::{args, asked, decide, plain, waiting},
     },
 };
 
@@ -332,10 +332,23 @@ fn r8_an_anchor_reads_back() {
 
 /// Many large calls asked about at once have more values than one text from outside may have.
 #[test]
-fn r8_a_body_larger_than_any_input_is_no_change() {
-    let body = format!("[{}0]", "0,".repeat(countersign_core::limits::JSON_VALUES));
-    let record = audit::record(&Anchor::start(), &body).expect("a body");
-    assert_eq!(verify(std::slice::from_ref(&record), None).map(|end| end.n), Ok(1));
-    let changed = AuditRecord { body: RawValue::from_string(body.replacen('0', "1", 1)).expect("JSON"), ..record };
-    assert!(verify(&[changed], None).is_err());
+fn r8_a_body_larger_than_any_input_is_hashed_in_its_canonical_form_like_any_other() {
+    let mut world = asked();
+    let numbers = "0,".repeat(countersign_core::limits::JSON_VALUES * 3 / 5);
+    let call = |id: &str| Block::ToolUse(ToolUse::new(id, "pay", format!("{{\"n\":[{numbers}0]}}")));
+    let answer =
+        ModelResponded { model: "m".into(), blocks: vec![call("t0"), call("t1")], ..ModelResponded::default() };
+    let gates = vec![Gate::of(Verdict::Ask(plain())); 2];
+    world.commit(world.draft().model_responded(answer, gates, &Tools::FIRST));
+    let log = log(&world);
+    let [record] = &log[..] else { panic!("{} records", log.len()) };
+    let body = record.body.get();
+    assert!(body.starts_with("{\"actions\":["), "{}", &body[..80]);
+    assert_eq!(verify(&log, None).map(|end| end.n), Ok(1));
+    let with = |body: String| AuditRecord { body: RawValue::from_string(body).expect("JSON"), ..record.clone() };
+    assert_eq!(verify(&[with(body.replace("\":", "\" : "))], None).map(|end| end.n), Ok(1), "reformatted");
+    let repeated = body.replacen("{\"actions\":", "{\"actions\":0,\"actions\":", 1);
+    for changed in [body.replacen("[0,", "[1,", 1), body.replacen("[0,", "[0.0,", 1), repeated] {
+        assert!(verify(&[with(changed)], None).is_err());
+    }
 }

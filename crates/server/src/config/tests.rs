@@ -59,6 +59,7 @@ fn env(name: &str) -> Option<String> {
         "OLD_STORE_KEY" => Some("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
         "HOOK_SECRET" => Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=".to_owned()),
         "HOOK_URL" => Some("https://hooks.slack.example/services/T0/B0/verysecret".to_owned()),
+        "MAIL_URL" => Some("smtps://mail.example.com".to_owned()),
         "PLAIN_URL" => Some("http://hooks.example/services/verysecret".to_owned()),
         "EMPTY" => Some(" ".to_owned()),
         "LETTERS" => Some("schlüssel".to_owned()),

@@ -92,7 +92,7 @@ impl ConfigWebhook {
         )?;
         let url = url(section, format, allow_private_networks, allow_http);
         let keys = keys(section, format);
-        let mail = mail(section, format);
+        let mail = mail(section, format, url.as_ref());
         let known: Vec<_> = NoticeKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
         let events = set(choice("event", known), |kind: &NoticeKind| kind.name());
         let events = events.and(|entry, events| {
@@ -204,8 +204,8 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
     Some(keys)
 }
 
-/// The keys of e-mail; `Some(None)` for another form.
-fn mail(section: &Section<'_>, format: Format) -> Option<Option<Mail>> {
+/// The keys of e-mail; `Some(None)` for another form. `url`: the mail server, whichever key has named it.
+fn mail(section: &Section<'_>, format: Format, url: Option<&ApiKey>) -> Option<Option<Mail>> {
     let is_mail = format == Format::Email;
     let part = || Part {
         of: "`email`",
@@ -240,7 +240,7 @@ fn mail(section: &Section<'_>, format: Format) -> Option<Option<Mail>> {
             section.missing(&format!("{key:?}"), what);
         }
     }
-    let encrypted = section.peek("url").is_some_and(|url| url.trim_start().starts_with("smtps:"));
+    let encrypted = url.is_some_and(|url| server(url.expose()).is_ok_and(|url| url.scheme() == "smtps"));
     match (tls, &user, &password) {
         (false, ..) if encrypted => {
             section.bad("tls", "is \"none\", but an smtps address is TLS; without TLS it is smtp")

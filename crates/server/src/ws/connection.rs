@@ -16,26 +16,28 @@ use countersign_core::{
 };
 use countersign_runtime::run::{NewDecision, NewMessage, NewNote, Reply, Start, Stored};
 use futures::{
-    SinkExt as _, StreamExt as _,
+    FutureExt as _, SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
 };
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio::{
+    task::coop::unconstrained,
+    time::{Instant, MissedTickBehavior, timeout},
+};
 use tokio_tungstenite::tungstenite;
 
 use super::{
     PROTOCOL,
     follow::{Event, Follows},
+    pulse::Pulse,
 };
 use crate::{
     app::App,
     auth::pass::Pass,
     metrics::{Counted, Transport},
     options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
+    places::Visitor,
     repeats::{Makes, session_of},
 };
-
-/// Unanswered pings after which the connection is closed.
-const MISSED_PINGS: u32 = 2;
 
 /// The close code of a connection whose token is no longer valid.
 const UNAUTHENTICATED: u16 = 4401;
@@ -55,14 +57,18 @@ struct Connection {
     pass: Pass,
     out: SplitSink<WebSocket, Message>,
     follows: Follows,
+    pulse: Pulse,
+    /// The time between pings.
+    heartbeat: Duration,
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass) {
+pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass, visitor: Option<Visitor>) {
     let _counted = Counted::new(&app.metrics.connections);
     let (out, mut input) = socket.split();
     let follows = Follows::new(&app.metrics.subscriptions);
-    let mut connection = Connection { app, pass, out, follows };
+    let heartbeat = app.options.heartbeat.max(Duration::from_secs(1));
+    let mut connection = Connection { app, pass, out, follows, pulse: Pulse::new(visitor, heartbeat), heartbeat };
     let close = match connection.run(&mut input).await {
         Ok(close) => close,
         Err(Over) => return,
@@ -79,11 +85,9 @@ pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass) {
 impl Connection {
     /// Runs until either side wants to close; returns the close frame.
     async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<CloseFrame, Over> {
-        let heartbeat = self.app.options.heartbeat.max(Duration::from_secs(1));
         self.hello().await?;
-        let mut beat = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
+        let mut beat = tokio::time::interval_at(Instant::now() + self.heartbeat, self.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard = Instant::now();
         let mut closed = pin!(self.app.closed());
         loop {
             if let Some(close) = self.look().await? {
@@ -93,24 +97,8 @@ impl Connection {
                 // Changes to the token are handled before anything else, above and below.
                 _ = self.pass.changed() => {}
                 frame = input.next() => {
-                    heard = Instant::now();
-                    if let Some(close) = self.look().await? {
+                    if let Some(close) = self.frame(frame).await? {
                         return Ok(close);
-                    }
-                    match frame {
-                        None => return Err(Over),
-                        Some(Err(error)) => return self.unreadable(error).await,
-                        Some(Ok(Message::Close(_))) => {
-                            // Reading queues the answer, flushing sends it (RFC 6455, section 5.5.1).
-                            bounded(&mut self.pass, 0, self.out.flush()).await?;
-                            return Err(Over);
-                        }
-                        Some(Ok(Message::Text(text))) => self.take(text.as_str()).await?,
-                        Some(Ok(Message::Binary(_))) => {
-                            let refusal = Refusal::new(Code::BadJson, "a frame must be text, not binary");
-                            self.refuse(refusal, About::default()).await?;
-                        }
-                        Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     }
                 }
                 event = self.follows.next() => {
@@ -120,14 +108,47 @@ impl Connection {
                     self.pass_on(event).await?;
                 }
                 _ = beat.tick() => {
-                    if heard.elapsed() > heartbeat * MISSED_PINGS + heartbeat / 2 {
-                        return Ok(close(close_code::POLICY, "nothing was heard for too long"));
+                    if self.pulse.is_missing() {
+                        // An answer may have come during a slow write, and be unread.
+                        let Some(frame) = unconstrained(input.next()).now_or_never() else {
+                            return Ok(close(close_code::POLICY, "nothing was heard for too long"));
+                        };
+                        if let Some(close) = self.frame(frame).await? {
+                            return Ok(close);
+                        }
                     }
-                    self.write(Message::Ping(Vec::new().into())).await?;
+                    let ping = self.pulse.ping();
+                    self.write(Message::Ping(ping.to_vec().into())).await?;
                 }
                 () = &mut closed => return Ok(close(close_code::AWAY, "the server stops")),
             }
         }
+    }
+
+    /// Takes what has arrived; returns the close frame if the connection is to end.
+    async fn frame(&mut self, frame: Option<Result<Message, axum::Error>>) -> Result<Option<CloseFrame>, Over> {
+        if let Some(Ok(frame)) = &frame {
+            self.pulse.heard(frame);
+        }
+        if let Some(close) = self.look().await? {
+            return Ok(Some(close));
+        }
+        match frame {
+            None => return Err(Over),
+            Some(Err(error)) => return self.unreadable(error).await.map(Some),
+            Some(Ok(Message::Close(_))) => {
+                // Reading queues the answer, flushing sends it (RFC 6455, section 5.5.1).
+                bounded(&mut self.pass, 0, self.out.flush()).await?;
+                return Err(Over);
+            }
+            Some(Ok(Message::Text(text))) => self.take(text.as_str()).await?,
+            Some(Ok(Message::Binary(_))) => {
+                let refusal = Refusal::new(Code::BadJson, "a frame must be text, not binary");
+                self.refuse(refusal, About::default()).await?;
+            }
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+        }
+        Ok(None)
     }
 
     /// Says whose connection it is.
@@ -137,7 +158,7 @@ impl Connection {
         let hello = ConnectionEvent::Hello {
             protocol: PROTOCOL.to_owned(),
             server: concat!("countersign/", env!("CARGO_PKG_VERSION")).to_owned(),
-            heartbeat_seconds: u32::try_from(self.app.options.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX),
+            heartbeat_seconds: u32::try_from(self.heartbeat.as_secs()).unwrap_or(u32::MAX),
             history_id,
             subject: by.subject.clone(),
             tenant: by.tenant.clone(),
@@ -392,11 +413,13 @@ impl Connection {
 
     async fn write(&mut self, message: Message) -> Result<(), Over> {
         let size = size_of(&message);
+        self.pulse.sent(size);
         bounded(&mut self.pass, size, self.out.send(message)).await
     }
 
     async fn feed(&mut self, message: Message) -> Result<(), Over> {
         let size = size_of(&message);
+        self.pulse.sent(size);
         bounded(&mut self.pass, size, self.out.feed(message)).await
     }
 }

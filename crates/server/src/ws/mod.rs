@@ -2,6 +2,7 @@
 
 mod connection;
 mod follow;
+mod pulse;
 
 use axum::{
     extract::{Extension, State, WebSocketUpgrade, ws::rejection::WebSocketUpgradeRejection},
@@ -32,7 +33,8 @@ pub(crate) async fn upgrade(
         Ok(pass) => pass,
         Err(refusal) => return Problem::of(refusal).into_response(),
     };
-    if let Some(Extension(visitor)) = visitor {
+    let visitor = visitor.map(|Extension(visitor)| visitor);
+    if let Some(visitor) = &visitor {
         visitor.is_known(pass.by());
     }
     if !offered_protocols(&headers).any(|name| name == PROTOCOL) {
@@ -44,5 +46,5 @@ pub(crate) async fn upgrade(
         .max_message_size(limits::MESSAGE_FRAME_BYTES)
         .max_frame_size(limits::MESSAGE_FRAME_BYTES)
         .on_failed_upgrade(|error| tracing::debug!(%error, "the upgrade failed"))
-        .on_upgrade(|socket| connection::serve(socket, app, pass))
+        .on_upgrade(|socket| connection::serve(socket, app, pass, visitor))
 }

@@ -21,7 +21,7 @@ use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::Notify,
 };
 use tokio_tungstenite::{
@@ -46,10 +46,24 @@ async fn mounted(runtime: Runtime, options: Options) -> SocketAddr {
     address
 }
 
+/// A server with its own listener.
+async fn served(options: Options) -> SocketAddr {
+    let runtime = says_hi();
+    runtime.start().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(Server::new(runtime, options).serve(listener, std::future::pending()));
+    address
+}
+
 async fn connect(address: SocketAddr) -> WebSocketStream<TcpStream> {
+    connect_by(TcpStream::connect(address).await.unwrap(), address).await
+}
+
+async fn connect_by(stream: TcpStream, address: SocketAddr) -> WebSocketStream<TcpStream> {
     let mut request = format!("ws://{address}/v1/ws").into_client_request().unwrap();
     request.headers_mut().insert("sec-websocket-protocol", "countersign.v1".parse().unwrap());
-    client_async(request, TcpStream::connect(address).await.unwrap()).await.unwrap().0
+    client_async(request, stream).await.unwrap().0
 }
 
 async fn next(ws: &mut WebSocketStream<TcpStream>) -> Message {
@@ -90,6 +104,81 @@ async fn r9_who_answers_no_ping_is_disconnected_and_who_does_is_not() {
     assert!(close, "a close frame says why: {bytes:?}");
     lively.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
     while next(&mut lively).await != Message::text(r#"{"type":"pong"}"#) {}
+}
+
+const QUICK: Duration = Duration::from_secs(1);
+
+/// The head of a text frame of this length, with a mask that changes nothing.
+fn head(length: usize) -> Vec<u8> {
+    [&[0x81, 0x80 | 127][..], &(length as u64).to_be_bytes(), &[0; 4]].concat()
+}
+
+#[tokio::test]
+async fn r9_who_is_sending_a_large_frame_is_not_taken_for_silent() {
+    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
+    let mut ws = connect(address).await;
+    let text = format!(r#"{{"type":"message","session_id":"s","content":"{}"}}"#, "x".repeat(1024 * 1024));
+    for piece in [head(text.len()), text.into_bytes()].concat().chunks(50 * 1024) {
+        ws.get_mut().write_all(piece).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    loop {
+        match next(&mut ws).await {
+            Message::Text(text) if text.contains("\"hello\"") => {}
+            Message::Text(text) => return assert!(text.contains("invalid_message"), "{text}"),
+            Message::Ping(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn r9_a_byte_of_a_frame_now_and_then_is_no_sign_of_life() {
+    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
+    let (mut input, mut output) = connect(address).await.into_inner().into_split();
+    let dripping = tokio::spawn(async move {
+        output.write_all(&head(1024 * 1024)).await?;
+        while output.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        std::io::Result::Ok(())
+    });
+    let mut bytes = Vec::new();
+    // Bytes on their way when it is closed reset the connection.
+    let _ = tokio::time::timeout(DEADLINE, input.read_to_end(&mut bytes)).await.expect("in time");
+    let close =
+        bytes.windows(4).any(|frame| frame[0] == 0x88 && frame[2..] == u16::from(CloseCode::Policy).to_be_bytes());
+    assert!(close, "a close frame says why: {bytes:?}");
+    dripping.abort();
+}
+
+#[tokio::test]
+async fn r9_who_reads_slowly_is_not_taken_for_silent() {
+    let runtime = says_hi();
+    runtime.start().await.unwrap();
+    // More than the connection's buffers hold.
+    for _ in 0..40 {
+        let long = NewMessage::text("s", "x".repeat(250_000));
+        runtime.run(&Principal::trusted(), long).await.unwrap();
+    }
+    let address = mounted(runtime, Options { heartbeat: QUICK, ..Options::default() }).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    let mut ws = connect_by(socket.connect(address).await.unwrap(), address).await;
+    ws.send(Message::text(r#"{"type":"subscribe","session_id":"s","after":0}"#)).await.unwrap();
+    // The server's write takes several heartbeats.
+    tokio::time::sleep(4 * QUICK).await;
+    let mut completed = 0;
+    loop {
+        match next(&mut ws).await {
+            Message::Text(text) if text.contains("\"completed\"") => completed += 1,
+            Message::Text(_) | Message::Ping(_) => {}
+            other => panic!("{other:?}"),
+        }
+        if completed == 40 {
+            return;
+        }
+    }
 }
 
 /// A tool whose previews of edits begin, and do not end.

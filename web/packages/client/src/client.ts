@@ -9,7 +9,8 @@
  *   resent, with growing pauses, as long as the server does not know whether it has stored it; later requests of its
  *   session wait for that.
  * - A connection that the server does not greet in time, or that does not answer a ping within a heartbeat, is
- *   given up: a half-open socket would otherwise look alive for minutes.
+ *   given up, unless requests are still being sent before the ping: a half-open socket would otherwise look alive for
+ *   minutes.
  */
 import { backoffMs, type BackoffOptions } from "./backoff.js";
 import { Emitter, report } from "./emitter.js";
@@ -66,6 +67,8 @@ export interface ClientOptions {
 
 /** The part of a `WebSocket` that the client uses, so that implementations other than the browser's fit. */
 export interface AnyWebSocket {
+  /** The bytes that are not on their way yet; where it is missing, a large request must be sent within two heartbeats. */
+  readonly bufferedAmount?: number;
   onopen: ((event: any) => void) | null;
   onmessage: ((event: any) => void) | null;
   onclose: ((event: any) => void) | null;
@@ -239,6 +242,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
+  /** The bytes that were not on their way at the last ping, and all given to the socket since. */
+  #unsentBytes = 0;
   /** Whether the reason for the missing connection has been emitted. */
   #toldWhy = false;
   /** The id of the history that all seen events are from. */
@@ -527,6 +532,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearInterval(this.#beatTimer);
     const socket = this.#socket;
     this.#socket = undefined;
+    this.#unsentBytes = 0;
     this.#ready = false;
     this.#caughtUp = false;
     this.#greetedAt = undefined;
@@ -544,11 +550,25 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearInterval(this.#beatTimer);
     if (!(seconds > 0)) return;
     this.#beatTimer = setInterval(() => {
+      const before = this.#unsentBytes;
+      this.#unsentBytes = this.#socket?.bufferedAmount ?? 0;
       // Counted by pings, not by the clock: the timers of a hidden tab may fire a minute late.
-      if (!this.#heardSincePing) return void this.#lost(true);
+      if (!this.#heardSincePing) {
+        // The ping is still behind a large request, which gets on.
+        if (this.#unsentBytes < before) return;
+        return void this.#lost(true);
+      }
       this.#heardSincePing = false;
       this.#send({ type: "ping" });
     }, seconds * 1000);
+  }
+
+  #transmit(text: string): void {
+    const socket = this.#socket;
+    if (!socket) return;
+    const before = socket.bufferedAmount ?? 0;
+    socket.send(text);
+    this.#unsentBytes += (socket.bufferedAmount ?? 0) - before;
   }
 
   #setState(state: ConnectionState): void {
@@ -568,7 +588,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       const about = "session_id" in command ? { session_id: command.session_id } : {};
       return this.emit("error", { type: "error", code: "invalid_session_id", message: CountersignError.of(error).message, ...about });
     }
-    this.#socket?.send(text);
+    this.#transmit(text);
   }
 
   /**
@@ -592,7 +612,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #ask(requestId: string, text: string): void {
     this.#inFlight.add(requestId);
-    this.#socket?.send(text);
+    this.#transmit(text);
   }
 
   #receive(text: string): void {

@@ -417,6 +417,28 @@ describe("u2: CountersignClient", () => {
     expect(states).toContain("reconnecting");
   });
 
+  it("keeps a connection that does not answer yet because a large request is still being sent", async () => {
+    const client = make();
+    client.connect();
+    const first = last();
+    first.hello();
+    vi.spyOn(first, "send").mockImplementation(() => void (first.bufferedAmount += 1000));
+    void client.sendMessage({ session_id: "s", content: "large" }).catch(() => undefined);
+    await vi.advanceTimersByTimeAsync(10_000);
+    for (const left of [1500, 1000, 500]) {
+      first.bufferedAmount = left;
+      await vi.advanceTimersByTimeAsync(10_000);
+      expect(first.closed).toBe(false);
+    }
+    // What is added meanwhile does not hide that something was sent.
+    void client.sendMessage({ session_id: "t", content: "small" }).catch(() => undefined);
+    first.bufferedAmount -= 100;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect([first.closed, first.bufferedAmount]).toEqual([false, 1400]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(first.closed).toBe(true);
+  });
+
   it("gives up a connection that opens and is not greeted, and tries again", async () => {
     const client = make();
     client.connect();

@@ -45,6 +45,19 @@ fn u4_e_mail_goes_to_a_list_of_people_by_a_mail_server_with_tls() {
 }
 
 #[test]
+fn u4_a_mail_server_with_tls_contradicts_none_at_its_line_whichever_key_names_the_server() {
+    for url in ["url = \"smtps://mail.example.com\"", "url = \"SMTPS://mail.example.com\"", "url_env = \"MAIL_URL\""] {
+        let text = with(&format!(
+            "format = \"email\"\n{url}\nfrom = \"desk@example.com\"\nto = [\"ann@example.com\"]\ntls = \"none\""
+        ));
+        let told = lines(&text);
+        assert_eq!(told.len(), 1, "{url}: {told:?}");
+        assert!(told[0].contains("an smtps address is TLS"), "{url}: {told:?}");
+        assert!(told[0].starts_with(&format!("countersign.toml:{}:", text.lines().count())), "{url}: {told:?}");
+    }
+}
+
+#[test]
 fn u4_mistakes_in_a_webhook_are_named() {
     for (section, expected) in [
         ("secret_env = [\"HOOK_SECRET\"]", "\"url\" or \"url_env\""),

@@ -8,6 +8,7 @@ export class FakeSocket {
   onclose: ((event?: { code: number; reason: string }) => void) | null = null;
   sent: Record<string, unknown>[] = [];
   closed = false;
+  bufferedAmount = 0;
   constructor(
     readonly url: string,
     readonly protocols: string[],

@@ -1,0 +1,111 @@
+//! Whether the peer of a connection is there, by the server's pings.
+//!
+//! Unanswered pings are counted, not the time: the server may itself have been busy with a slow write. But a peer can
+//! answer none while it sends a large frame, and reads none before what was sent earlier.
+
+use std::time::Duration;
+
+use axum::extract::ws::Message;
+
+use crate::{
+    options::{SLOWEST_READER, SLOWEST_SENDER},
+    places::Visitor,
+};
+
+/// Unanswered pings after which the connection is closed.
+const MISSED_PINGS: u64 = 2;
+/// The unread bytes that a ping may wait for at most: more than the buffers of a connection usually hold.
+const UNREAD_BYTES: u64 = 8 * 1024 * 1024;
+
+/// What is known of a peer.
+pub(super) struct Pulse {
+    /// The connection, if the server accepted it itself: an application's own listener shows whole frames only.
+    visitor: Option<Visitor>,
+    /// The time between pings, in seconds.
+    seconds: u64,
+    /// Pings since there was a sign of life.
+    unanswered: u64,
+    /// The bytes that had arrived at the last ping.
+    arrived: u64,
+    /// The bytes of all frames that were sent.
+    sent: u64,
+    /// How many of those the peer has read, by its answers.
+    read: u64,
+}
+
+impl Pulse {
+    pub(super) fn new(visitor: Option<Visitor>, heartbeat: Duration) -> Pulse {
+        Pulse { visitor, seconds: heartbeat.as_secs().max(1), unanswered: 0, arrived: 0, sent: 0, read: 0 }
+    }
+
+    /// A frame has arrived.
+    pub(super) fn heard(&mut self, frame: &Message) {
+        self.unanswered = 0;
+        // A pong repeats its ping, which says what was sent before it.
+        if let Message::Pong(answer) = frame
+            && let Ok(read) = <[u8; 8]>::try_from(&answer[..]).map(u64::from_be_bytes)
+            && read <= self.sent
+        {
+            self.read = self.read.max(read);
+        }
+    }
+
+    /// Bytes of a frame were sent.
+    pub(super) fn sent(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+
+    /// Whether the peer has given no sign of life for too long. Called once before each ping.
+    pub(super) fn is_missing(&mut self) -> bool {
+        let arrived = self.visitor.as_ref().map_or(0, Visitor::received);
+        if arrived.saturating_sub(self.arrived) >= SLOWEST_SENDER.saturating_mul(self.seconds) {
+            self.unanswered = 0;
+        }
+        self.arrived = arrived;
+        let unread = (self.sent - self.read).min(UNREAD_BYTES);
+        self.unanswered >= MISSED_PINGS + unread / SLOWEST_READER.saturating_mul(self.seconds)
+    }
+
+    /// The content of the next ping.
+    pub(super) fn ping(&mut self) -> [u8; 8] {
+        self.unanswered += 1;
+        self.sent.to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many pings are sent before a silent peer is missing.
+    fn pings(pulse: &mut Pulse) -> u64 {
+        (0..)
+            .find(|_| {
+                pulse.is_missing() || {
+                    pulse.ping();
+                    false
+                }
+            })
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn r9_a_ping_behind_unread_bytes_has_the_time_that_the_slowest_reader_needs() {
+        let mut pulse = Pulse::new(None, Duration::from_secs(30));
+        assert_eq!(pings(&mut pulse), MISSED_PINGS);
+        pulse.heard(&Message::Text("{}".into()));
+        assert_eq!(pings(&mut pulse), MISSED_PINGS);
+        pulse.sent(4 * 30 * SLOWEST_READER);
+        let ping = pulse.ping();
+        pulse.heard(&Message::Text("{}".into()));
+        assert_eq!(pings(&mut pulse), MISSED_PINGS + 4, "a frame does not say what was read");
+        pulse.heard(&Message::Pong(ping.to_vec().into()));
+        assert_eq!(pings(&mut pulse), MISSED_PINGS);
+        // However much was sent, and whatever the answers say.
+        pulse.sent(u64::MAX);
+        for answer in [&[][..], &[0; 8], &[0xff; 9]] {
+            pulse.heard(&Message::Pong(answer.to_vec().into()));
+            assert_eq!(pings(&mut pulse), MISSED_PINGS + UNREAD_BYTES / (30 * SLOWEST_READER));
+        }
+    }
+}
