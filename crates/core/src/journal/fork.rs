@@ -264,6 +264,8 @@ impl Call {
     /// Asks about it again from the first level, without any earlier decision.
     pub(super) fn ask_anew(&mut self) {
         self.phase = Phase::Gated;
+        // Custom nodes of its agent's loop have seen what was allowed before.
+        self.cleared = false;
         self.asks_after_all();
         self.ask.get_or_insert_default();
         self.deadline = Deadline::Fresh;

@@ -10,8 +10,9 @@
 //!
 //! In the plain loop the current node is not recorded, since it follows from the state. With custom nodes in the loop
 //! each move is a record. A call approved while such a loop is at another node does not begin (`Call::cleared`) before
-//! the loop has been at its approval node again, so every node after approval comes before every effect. A fork goes
-//! back to the model's answer for the same reason.
+//! the loop has been at its approval node again, so every node after approval comes before every effect. That holds also
+//! for a call that had passed these nodes before it was asked about again. A fork goes back to the model's answer for
+//! the same reason.
 
 use std::sync::Arc;
 

@@ -153,3 +153,39 @@ impl Draft {
         self.push(Record::CallOutdated { call, target: today.and_then(|tool| tool.target) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        approval::decision::EditedAction,
+        call::args::Args,
+        journal::{
+            progress::GraphRun,
+            run::{NewTask, Round},
+        },
+        number::TaskNo,
+    };
+
+    /// The loop is at its tools, where another call runs.
+    #[test]
+    fn g2_s13_r1_a_call_that_is_asked_anew_or_edited_has_passed_no_custom_node() {
+        let tasks = vec![NewTask { task: TaskNo::new(1), node: "tools".into(), input: None }];
+        let round = Round { tasks, arrived: Vec::new() };
+        let passed = Call { call: CallNo::FIRST, phase: Phase::Permitted, cleared: true, ..Call::default() };
+        let mut state = State::new("s".into());
+        state.run = Some(Arc::new(GraphRun::new("g".into(), true, 1, TaskNo::NONE, &round)));
+        state.calls = vec![passed.clone()];
+        assert!(state.may_begin(&state.calls[0]));
+
+        state.call_outdated(CallNo::FIRST, None);
+        assert_eq!(state.calls[0].phase, Phase::Gated);
+        state.calls[0].phase = Phase::Permitted;
+        assert!(!state.may_begin(&state.calls[0]));
+
+        let to = EditedAction { name: "pay".into(), args: Args::parse(r#"{"n":2}"#).expect("args") };
+        state.calls = vec![passed];
+        state.calls[0].changed(&to, None);
+        assert!(!state.may_begin(&state.calls[0]));
+    }
+}

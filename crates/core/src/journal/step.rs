@@ -67,11 +67,15 @@ pub fn advance(
         draft.end_append();
     }
     draft.walk(program);
-    let effects = if reach.begins {
-        draft.begin(program, reach.starts.saturating_sub(draft.started.len()))
-    } else {
-        Effects::default()
-    };
+    let mut effects = Effects::default();
+    if reach.begins {
+        effects = draft.begin(program, reach.starts.saturating_sub(draft.started.len()));
+        // Of what was to begin at a node nothing may: its tools have changed, or are gone. Then the loop continues.
+        while draft.state.walks_from().is_some() {
+            draft.walk(program);
+            effects = draft.begin(program, reach.starts.saturating_sub(draft.started.len()));
+        }
+    }
     match draft.finish().or_only(before, alone) {
         Ok(made) => (made, effects),
         Err(input) => (input, Effects::default()),

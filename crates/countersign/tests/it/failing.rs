@@ -276,10 +276,13 @@ impl Store for Failing {
             Ok(()) => {
                 let (happens, from) = (self.happens_before(&append), from.to_owned());
                 async move {
+                    self.others_run().await;
                     if let Some(happens) = happens {
                         happens.await;
                     }
-                    self.inner.fork(&from, append).await
+                    let lease = self.inner.fork(&from, append).await;
+                    self.others_run().await;
+                    lease
                 }
                 .boxed()
             }

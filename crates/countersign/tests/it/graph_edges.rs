@@ -3,7 +3,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use countersign::{
-    Agent, Decision, Raw, Status,
+    Agent, Args, Decision, Permit, Raw, Status,
     graph::{
         Context, Graph, Node, NodeError, Outcome, StateGraph,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval},
@@ -11,16 +11,18 @@ use countersign::{
     model::scripted::Scripted,
     run::{Code, NewDecision, Reply, Runtime},
     store::Store,
-    tool::Approval,
+    tool::{Approval, Tool, ToolError},
 };
 use countersign_runtime::run::{NewFork, NewRun};
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::{
     graph_support::{Count, Work, WorkUpdate, in_line, me, process, said},
     store_support::conformance,
-    support::{Ledger, decide, entry, send},
+    support::{Ledger, Recorder, decide, entry, send},
 };
 
 #[derive(Clone, Copy, countersign::graph::Route)]
@@ -269,10 +271,11 @@ fn gated() -> Graph<AgentState> {
     graph.compile().expect("graph")
 }
 
+const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}},{"name":"wipe","args":{"n":2}}]},
+    {"text":"done"}],"at_end":"repeat"}"#;
+
 fn agent(store: &Arc<dyn Store>, ledger: &Ledger) -> Runtime {
-    let script = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}},{"name":"wipe","args":{"n":2}}]},
-        {"text":"done"}],"at_end":"repeat"}"#;
-    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(script).expect("script"))))
+    let agent = Agent::new("a", ("m", Arc::new(Scripted::from_json(SCRIPT).expect("script"))))
         .tool(entry("trade", Approval::always(), ledger))
         .tool(entry("wipe", Approval::always().levels(["boss"]), ledger))
         .graph(&gated());
@@ -308,6 +311,83 @@ async fn g2_no_approved_call_passes_by_a_node_of_the_users(store: Arc<dyn Store>
     );
     let done = say(&runtime, "s_4", false).await;
     assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
+}
+
+/// Runs only when it is told to.
+struct Held {
+    begun: Arc<Notify>,
+    ends: Arc<Notify>,
+    recorder: Recorder,
+}
+
+impl Tool for Held {
+    fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
+        let (begun, ends, ran) = (self.begun.clone(), self.ends.clone(), self.recorder.run(permit));
+        Box::pin(async move {
+            begun.notify_one();
+            ends.notified().await;
+            ran.await
+        })
+    }
+}
+
+/// The agent whose tool has this description, and another tool that does this.
+fn trader(store: &Arc<dyn Store>, ledger: &Ledger, text: &str, wipes: Arc<dyn Tool>) -> Runtime {
+    let mut trade = entry("trade", Approval::always(), ledger);
+    trade.spec.description = text.into();
+    let mut wipe = entry("wipe", Approval::always().levels(["boss"]), ledger);
+    wipe.tool = wipes;
+    let model = Scripted::from_json(SCRIPT).expect("script");
+    let agent = Agent::new("a", ("m", Arc::new(model))).tool(trade).tool(wipe).graph(&gated());
+    Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+/// Nothing else of the answer is left that could run, or be decided.
+async fn g2_s13_a_call_whose_tool_has_changed_behind_a_node_of_the_users_is_asked_about(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let recorder = Arc::new(Recorder(ledger.clone()));
+    let before = trader(&store, &ledger, "Trades.", recorder.clone());
+    send(&before, "s", "go").await.expect("asked");
+    decide(&before, "s_2", vec![Decision::reject(None)]).await.expect("rejected");
+    assert_eq!(decide(&before, "s_1", vec![Decision::approve()]).await.expect("approved").pending, ["s_3"]);
+    let after = trader(&store, &ledger, "Trades twice.", recorder);
+    let asked = say(&after, "s_3", true).await;
+    assert_eq!((asked.status, asked.pending), (Status::AwaitingInput, vec!["s_4".to_owned()]));
+    let gate = decide(&after, "s_4", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!((gate.pending, ran(&ledger).len()), (vec!["s_5".to_owned()], 0));
+    let done = say(&after, "s_5", true).await;
+    assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
+}
+
+/// A call that had passed the gate is asked about again, since its tool has changed, and is decided, or even edited,
+/// while another call runs: the gate has not seen what would run now.
+async fn g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users(store: Arc<dyn Store>) {
+    let anew = [Decision::approve(), Decision::edit("trade", Args::parse(r#"{"n":9}"#).expect("args"))];
+    for (id, decision) in ["s", "t"].into_iter().zip(anew) {
+        let (begun, ends, ledger) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Ledger::default());
+        let recorder = Recorder(ledger.clone());
+        let held = Arc::new(Held { begun: begun.clone(), ends: ends.clone(), recorder });
+        let key = |n: u32| format!("{id}_{n}");
+        let before = trader(&store, &ledger, "Trades.", held.clone());
+        send(&before, id, "go").await.expect("asked");
+        let gate = decide(&before, &key(1), vec![Decision::approve()]).await.expect("approved");
+        assert_eq!(gate.pending, [key(2), key(3)]);
+
+        let after = trader(&store, &ledger, "Trades twice.", held);
+        let asked = say(&after, &key(3), true).await;
+        assert_eq!((asked.pending, ran(&ledger)), (vec![key(2), key(4)], Vec::new()), "another tool than was approved");
+        let gate = decide(&after, &key(2), vec![Decision::approve()]).await.expect("approved");
+        assert_eq!(gate.pending, [key(4), key(5)]);
+        let lets = NewDecision::new(key(5), Reply::Resume(Raw::of(&true).expect("JSON")));
+        after.decide(&me(), lets).await.expect("decided");
+        begun.notified().await;
+        after.decide(&me(), NewDecision::new(key(4), vec![decision])).await.expect("decided");
+        ends.notify_one();
+        let gate = after.wait(&me(), id).await.expect("asked");
+        assert_eq!((gate.pending, ran(&ledger)), (vec![key(6)], vec!["wipe".to_owned()]), "it comes to the gate again");
+        let done = say(&after, &key(6), false).await;
+        assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["wipe".to_owned()]));
+    }
 }
 
 /// When the gate refuses all of its calls and others are still pending, the model is not called before they are
@@ -503,6 +583,8 @@ conformance!(
     g1_a_route_or_a_list_that_panics_fails_by_name,
     g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole,
     g2_no_approved_call_passes_by_a_node_of_the_users,
+    g2_s13_a_call_whose_tool_has_changed_behind_a_node_of_the_users_is_asked_about,
+    g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,
     g6_a_fork_reuses_no_answer_of_a_node_of_the_users,
 );

@@ -19,6 +19,7 @@ mod failing;
 mod files;
 mod forks;
 mod formats;
+mod gone;
 mod graph_again;
 mod graph_alone;
 mod graph_bounds;

@@ -8,7 +8,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{inner::Runtime, live::uses::LiveRef, nodes::contested, refusals::owned};
+use super::{command::to_the_end, inner::Runtime, live::uses::LiveRef, nodes::contested, refusals::owned};
 use crate::store::{Durability, index::Purpose};
 
 impl Runtime {
@@ -18,10 +18,14 @@ impl Runtime {
     /// `session_not_found`, `nothing_to_cancel`, `request_id_reused`, `store_unavailable`.
     pub async fn cancel(&self, by: &Principal, session_id: &str, request_id: Option<String>) -> Result<(), Refusal> {
         let live = self.inner.named(session_id)?;
-        let cancelled = self.cancel_in(&live, by, request_id).await;
-        self.inner.or_refused(cancelled).await?;
-        self.inner.spawn_driver(live);
-        Ok(())
+        let (runtime, by) = (self.clone(), by.clone());
+        to_the_end(async move {
+            let cancelled = runtime.cancel_in(&live, &by, request_id).await;
+            runtime.inner.or_refused(cancelled).await?;
+            runtime.inner.spawn_driver(live);
+            Ok(())
+        })
+        .await
     }
 
     /// Cancels the turn, which another task drives.

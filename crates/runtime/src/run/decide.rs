@@ -28,9 +28,9 @@ use countersign_core::{
 };
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
-use tracing::Instrument as _;
 
 use super::{
+    command::to_the_end,
     failpoint,
     ids::kept_id,
     inner::{Inner, Runtime},
@@ -109,20 +109,13 @@ impl Runtime {
 
     async fn decide_with(&self, by: &Principal, decision: NewDecision, follow: bool) -> Result<Stored, Refusal> {
         let (runtime, by) = (self.clone(), by.clone());
-        // A caller that is dropped halfway must not leave a call that is on record as started but never runs.
-        let taken = tokio::spawn(
-            async move {
-                let taken = runtime.take_decision(&by, decision, follow, Durability::Synced).await;
-                let (live, stored, start) = runtime.inner.or_refused(taken).await?;
-                runtime.inner.spawn_driver_from(live, start);
-                Ok(stored)
-            }
-            .in_current_span(),
-        );
-        taken.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a decision was interrupted");
-            Err(Refusal::new(Code::OutcomeUnknown, "the decision was interrupted; look whether it was taken"))
+        to_the_end(async move {
+            let taken = runtime.take_decision(&by, decision, follow, Durability::Synced).await;
+            let (live, stored, start) = runtime.inner.or_refused(taken).await?;
+            runtime.inner.spawn_driver_from(live, start);
+            Ok(stored)
         })
+        .await
     }
 
     /// Decides the interruption with a key and runs the agent here, until it pauses or ends. A future that is dropped
@@ -177,7 +170,7 @@ impl Runtime {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
         };
         let at = self.inner.now();
-        let guards = self.inner.in_time(live, &mut guard, &[n]).await?;
+        let (mut guard, guards) = self.inner.in_time(live, guard, &[n]).await?;
         let judged = match ahead {
             Some((was, judged))
                 if was.waiting(n).map(|open| &open.asked) == Some(&open.asked) && was.speakers == state.speakers =>

@@ -12,6 +12,7 @@ use countersign_core::{
 };
 
 use super::{
+    command::to_the_end,
     inner::Runtime,
     live::uses::LiveRef,
     nodes::contested,
@@ -29,7 +30,8 @@ impl Runtime {
     /// `session_not_found`, `forbidden`, `store_unavailable`.
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
         let live = self.inner.named(session_id)?;
-        contested!(self.try_delete(&live, by).await)
+        let (runtime, by) = (self.clone(), by.clone());
+        to_the_end(async move { contested!(runtime.try_delete(&live, &by).await) }).await
     }
 
     async fn try_delete(&self, live: &LiveRef, by: &Principal) -> Result<(), Refusal> {

@@ -22,6 +22,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
+    command::to_the_end,
     ids::{kept_id, session_id as session_id_of, unique},
     inner::Runtime,
     live::{LiveState, uses::LiveRef},
@@ -114,13 +115,16 @@ impl Runtime {
             check_session_id(id)?;
         }
         let id = session_id_of(new.session_id.as_deref())?;
-        let live = self.inner.live(&id);
-        // Another node may be making the same fork: then it is found on the next attempt.
-        let made = contested!(self.fork_in(&live, by, &original, new.clone()).await)?;
-        if new.run {
-            self.inner.spawn_driver(live);
-        }
-        Ok(made)
+        let (runtime, by, live) = (self.clone(), by.clone(), self.inner.live(&id));
+        to_the_end(async move {
+            // Another node may be making the same fork: then it is found on the next attempt.
+            let made = contested!(runtime.fork_in(&live, &by, &original, new.clone()).await)?;
+            if new.run {
+                runtime.inner.spawn_driver(live);
+            }
+            Ok(made)
+        })
+        .await
     }
 
     async fn fork_in(

@@ -26,6 +26,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
+    command::to_the_end,
     graph_runs::{StartId, invalid, of_graph},
     inner::{Inner, Runtime},
     live::uses::LiveRef,
@@ -82,13 +83,13 @@ impl<S: GraphState> Runs<S> {
     /// `invalid_session_id`, `session_not_found` (another owner's), `session_busy`, `approval_pending`,
     /// `invalid_message` (an agent's session; a state that is too large), `store_unavailable`.
     pub async fn run(&self, by: &Principal, session: impl Into<String>, state: &S) -> Result<Outcome<S>, Refusal> {
-        let live = self.begin(by, Some(session.into()), state, None).await?;
+        let live = self.begin(by, Some(session.into()), written(state)?, None).await?;
         self.drive(live).await
     }
 
     /// The same for a session with a single run: if it has already begun, it is continued.
     pub(crate) async fn run_once(&self, by: &Principal, session: &str, state: &S) -> Result<Outcome<S>, Refusal> {
-        let live = self.begin(by, Some(session.to_owned()), state, Some(ONCE.to_owned())).await?;
+        let live = self.begin(by, Some(session.to_owned()), written(state)?, Some(ONCE.to_owned())).await?;
         self.drive(live).await
     }
 
@@ -104,23 +105,25 @@ impl<S: GraphState> Runs<S> {
         state: &S,
         request_id: Option<String>,
     ) -> Result<Arc<str>, Refusal> {
-        let live = self.begin(by, session, state, request_id).await?;
-        let session_id = live.session_id.clone();
-        self.inner.spawn_driver(live);
-        Ok(session_id)
+        let (runs, by, state) = (self.clone(), by.clone(), written(state)?);
+        to_the_end(async move {
+            let live = runs.begin(&by, session, state, request_id).await?;
+            let session_id = live.session_id.clone();
+            runs.inner.spawn_driver(live);
+            Ok(session_id)
+        })
+        .await
     }
 
     async fn begin(
         &self,
         by: &Principal,
         session: Option<String>,
-        state: &S,
+        state: Raw,
         request_id: Option<String>,
     ) -> Result<LiveRef, Refusal> {
-        let raw =
-            Raw::of(state).map_err(|error| invalid(format!("the state cannot be serialised as JSON: {error}")))?;
         let request_id = request_id.map(|id| StartId { id, asked: None });
-        let begun = self.inner.begin_run(&*self.graph, by, session.as_deref(), raw, request_id).await;
+        let begun = self.inner.begin_run(&*self.graph, by, session.as_deref(), state, request_id).await;
         begun.map(|(live, _)| live)
     }
 
@@ -186,7 +189,7 @@ impl<S: GraphState> Runs<S> {
         }
         let at = self.inner.now();
         let interruptions: Vec<InterruptionNo> = all.iter().map(|(n, _)| *n).collect();
-        let guards = self.inner.in_time(live, &mut guard, &interruptions).await?;
+        let (mut guard, guards) = self.inner.in_time(live, guard, &interruptions).await?;
         let make = |state: &Arc<State>| {
             let mut made = Draft::of(state.clone(), at).finish();
             for (n, value) in all {
@@ -291,6 +294,11 @@ impl<S: GraphState> Runs<S> {
             },
         })
     }
+}
+
+/// The state of a run that begins, as JSON.
+fn written<S: GraphState>(state: &S) -> Result<Raw, Refusal> {
+    Raw::of(state).map_err(|error| invalid(format!("the state cannot be serialised as JSON: {error}")))
 }
 
 impl Inner {

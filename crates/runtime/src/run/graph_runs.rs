@@ -19,6 +19,7 @@ use countersign_core::{
 };
 
 use super::{
+    command::to_the_end,
     graph::rounds::round,
     ids::{kept_id, session_id, unique},
     inner::{Inner, Runtime},
@@ -75,11 +76,16 @@ impl Runtime {
         // As the graph writes it, so that defaults for omitted members are on record.
         let state = graph.read_state(&new.state).and_then(|state| graph.write_state(&state));
         let state = state.map_err(|error| invalid(format!("state: {error}")))?;
-        let (live, made) = self.inner.begin_run(&**graph, by, new.session_id.as_deref(), state, sent).await?;
-        let session = self.session(by, &live.session_id).await;
-        // It runs even if it cannot be read now.
-        self.inner.spawn_driver(live);
-        Ok(BegunRun { session: session?, made })
+        let (runtime, by, graph) = (self.clone(), by.clone(), graph.clone());
+        to_the_end(async move {
+            let begun = runtime.inner.begin_run(&*graph, &by, new.session_id.as_deref(), state, sent).await;
+            let (live, made) = begun?;
+            let session = runtime.session(&by, &live.session_id).await;
+            // It runs even if it cannot be read now.
+            runtime.inner.spawn_driver(live);
+            Ok(BegunRun { session: session?, made })
+        })
+        .await
     }
 
     /// Edits the state of a session's run, as a node's update would. Paused nodes start over with the new state, in the
@@ -98,11 +104,15 @@ impl Runtime {
     ) -> Result<StateView, Refusal> {
         has_names("update", &update)?;
         let live = self.inner.named(session)?;
-        self.inner.edit_state(None, &live, by, update, request_id).await?;
-        let state = self.state(by, session).await;
-        // It continues even if it cannot be read now.
-        self.inner.spawn_driver(live);
-        state
+        let (runtime, by) = (self.clone(), by.clone());
+        to_the_end(async move {
+            runtime.inner.edit_state(None, &live, &by, update, request_id).await?;
+            let state = runtime.state(&by, &live.session_id).await;
+            // It continues even if it cannot be read now.
+            runtime.inner.spawn_driver(live);
+            state
+        })
+        .await
     }
 }
 

@@ -29,6 +29,10 @@ pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 ///
+/// A future of a message, decision, cancel, retry, fork, deletion, start or edit may be dropped at any time, such as by a
+/// timeout: once it has been polled, the command is carried out. Those that drive the session themselves say otherwise,
+/// such as [`Runtime::run`].
+///
 /// Three of a [`Refusal`]'s codes do not mean that the request was wrong. `outcome_unknown`: it may have been stored;
 /// repeat it with the same `request_id`, and it takes effect only once. `newer_version_required`: nothing happened, and
 /// nothing will here, since a newer version has stored records in the session that this one does not know; ask a

@@ -13,6 +13,7 @@ use countersign_core::{
 };
 
 use super::{
+    command::to_the_end,
     failpoint,
     graph_runs::takes_messages,
     ids::{kept_id, session_id},
@@ -46,10 +47,14 @@ impl Runtime {
     }
 
     async fn send(&self, by: &Principal, message: NewMessage, follow: bool) -> Result<Stored, Refusal> {
-        let taken = self.take_message(by, message, follow, Durability::Synced).await;
-        let (live, stored) = self.inner.or_refused(taken).await?;
-        self.inner.spawn_driver(live);
-        Ok(stored)
+        let (runtime, by) = (self.clone(), by.clone());
+        to_the_end(async move {
+            let taken = runtime.take_message(&by, message, follow, Durability::Synced).await;
+            let (live, stored) = runtime.inner.or_refused(taken).await?;
+            runtime.inner.spawn_driver(live);
+            Ok(stored)
+        })
+        .await
     }
 
     /// Accepts a message and runs the turn here, until it pauses or ends.
@@ -110,7 +115,7 @@ impl Runtime {
         }
         // Rejecting the pending interruptions must happen before their deadline, like any decision.
         let decides = if message.on_pending == Some(OnPending::Reject) { state.pending() } else { Vec::new() };
-        let guards = self.inner.in_time(live, &mut guard, &decides).await?;
+        let (mut guard, guards) = self.inner.in_time(live, guard, &decides).await?;
         let at = self.inner.now();
         let created = if state.pos == 0 { Some(self.created(by, message.agent.as_deref(), None, None)?) } else { None };
         if let Some(created) = &created {

@@ -13,6 +13,7 @@ mod builder;
 mod cancel;
 pub(crate) mod claim;
 mod closed;
+mod command;
 mod compress;
 mod conversations;
 mod create;

@@ -90,7 +90,7 @@ impl Runtime {
             return Err(self.inner.already_resolved(&live.session_id, input.n).await?);
         }
         let at = self.inner.now();
-        let guards = self.inner.in_time(live, &mut guard, &[input.n]).await?;
+        let (mut guard, guards) = self.inner.in_time(live, guard, &[input.n]).await?;
         let followed = self.inner.follow_if(follow, live, &mut guard)?;
         let authorities = &self.inner.settings.authorities;
         let make = |state: &Arc<State>| {

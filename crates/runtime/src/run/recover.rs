@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{self, Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -19,9 +19,10 @@ use countersign_core::{
     refusal::Refusal,
 };
 use futures::StreamExt as _;
-use tokio::time::timeout;
+use tokio::{sync::MutexGuard, time::timeout};
 
 use super::{
+    command::to_the_end,
     failpoint,
     inner::Inner,
     live::{LiveState, uses::LiveRef},
@@ -29,7 +30,7 @@ use super::{
     overdue::Overdue,
     refusals::store_refusal,
 };
-use crate::store::{Due, Durability, Guards, nodes::Epoch};
+use crate::store::{Due, Durability, Guards, StoreError, nodes::Epoch};
 
 /// How often deadlines are checked. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
@@ -70,7 +71,7 @@ impl Inner {
     }
 
     /// Sessions that wait to be resumed one after the other.
-    pub(super) fn on_probation(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+    pub(super) fn on_probation(&self) -> sync::MutexGuard<'_, HashSet<Arc<str>>> {
         // The set is never left half changed.
         self.probation.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -276,6 +277,18 @@ impl Inner {
         Ok(true)
     }
 
+    /// Whether the deadline of an interruption has passed by now; its time-out is stored then.
+    async fn timed_out(self: Arc<Self>, live: LiveRef, n: InterruptionNo) -> Result<bool, Refusal> {
+        let mut guard = live.lock().await;
+        self.load(&live, &mut guard).await?;
+        let stored = self.times_out(&live, &mut guard, n).await?;
+        drop(guard);
+        if stored {
+            self.spawn_driver(live);
+        }
+        Ok(stored)
+    }
+
     /// Stores the time-out of an interruption, if its deadline has passed by the store's clock too.
     async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: InterruptionNo) -> Result<bool, Refusal> {
         let state = guard.state()?;
@@ -292,23 +305,29 @@ impl Inner {
     /// deadlines.
     ///
     /// # Errors
-    /// `approval_already_resolved` if the deadline of one has passed; its time-out is stored then.
-    pub(super) async fn in_time(
+    /// `approval_already_resolved` if the deadline of one has passed; its time-out is stored then, and the session
+    /// continues, whatever becomes of the caller.
+    pub(super) async fn in_time<'a>(
         self: &Arc<Self>,
         live: &LiveRef,
-        guard: &mut LiveState,
+        guard: MutexGuard<'a, LiveState>,
         interruptions: &[InterruptionNo],
-    ) -> Result<Guards, Refusal> {
-        let mut guards = Guards::default();
+    ) -> Result<(MutexGuard<'a, LiveState>, Guards), Refusal> {
+        let (state, mut guards) = (guard.state()?, Guards::default());
         for &n in interruptions {
-            let due = guard.state()?.waiting(n).and_then(|open| open.asked.expires_at);
-            if self.times_out(live, guard, n).await? {
-                self.spawn_driver(live.clone());
-                return Err(self.already_resolved(&live.session_id, n).await?);
+            let due = state.waiting(n).and_then(|open| open.asked.expires_at);
+            if Draft::of(state.clone(), self.now()).time_out(n, &self.agents).is_some() {
+                drop(guard);
+                let timed_out = to_the_end(self.clone().timed_out(live.clone(), n)).await?;
+                // Otherwise the session has changed since: the whole reply is retried.
+                return Err(match timed_out {
+                    true => self.already_resolved(&live.session_id, n).await?,
+                    false => store_refusal(StoreError::Conflict),
+                });
             }
             guards.not_after = guards.not_after.into_iter().chain(due).min();
         }
-        Ok(guards)
+        Ok((guard, guards))
     }
 }
 

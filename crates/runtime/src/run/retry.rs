@@ -13,6 +13,7 @@ use countersign_core::{
 };
 
 use super::{
+    command::to_the_end,
     graph_runs::{invalid, of_graph},
     ids::kept_id,
     inner::{Inner, Runtime},
@@ -40,11 +41,15 @@ impl Runtime {
     /// `session_not_found`, `forbidden`, `invalid_message` (more model calls than a turn may get), `nothing_to_retry`,
     /// `max_turns`, `session_full` (if a model call comes next), `request_id_reused`, `store_unavailable`.
     pub async fn retry(&self, by: &Principal, session: &str, retry: NewRetry) -> Result<SessionView, Refusal> {
-        let live = self.inner.retry_run(None, by, session, retry).await?;
-        let view = self.session(by, session).await;
-        // It continues even if it cannot be read now.
-        self.inner.spawn_driver(live);
-        view
+        let (runtime, by, session) = (self.clone(), by.clone(), session.to_owned());
+        to_the_end(async move {
+            let live = runtime.inner.retry_run(None, &by, &session, retry).await?;
+            let view = runtime.session(&by, &session).await;
+            // It continues even if it cannot be read now.
+            runtime.inner.spawn_driver(live);
+            view
+        })
+        .await
     }
 }
 

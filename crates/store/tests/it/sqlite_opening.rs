@@ -431,8 +431,8 @@ async fn r9_a_past_is_right_also_when_a_server_starts_and_ends_while_it_is_read(
     drop(store);
     let mut past = Past::open(&path, None).expect("a past");
     assert_eq!(past.sessions("", 5).expect("sessions").len(), 5);
-    for i in 0..2 {
-        assert_eq!(past.entries(&id(i), 0, usize::MAX).expect("entries").len(), driven[i].entries.len());
+    for driven in &driven[..2] {
+        assert_eq!(past.entries(&driven.id, 0, usize::MAX).expect("entries").len(), driven.entries.len());
     }
     let store = open(&path).expect("a server");
     for i in 2..5 {
@@ -448,9 +448,9 @@ async fn r9_a_past_is_right_also_when_a_server_starts_and_ends_while_it_is_read(
         begun(&store, &format!("t{i:02}"), 100, None).await;
     }
     drop(store);
-    for i in 5..SESSIONS {
-        let entries = past.entries(&id(i), 0, usize::MAX).expect("entries");
-        assert_eq!(texts(&entries), texts(&driven[i].entries), "{}", id(i));
+    for driven in &driven[5..] {
+        let entries = past.entries(&driven.id, 0, usize::MAX).expect("entries");
+        assert_eq!(texts(&entries), texts(&driven.entries), "{}", driven.id);
     }
     assert_eq!(past.sessions("", 99).expect("sessions").len(), SESSIONS - 3 + 20);
 }

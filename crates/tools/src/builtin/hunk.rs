@@ -90,16 +90,10 @@ impl Hunk {
 /// # Errors
 /// A hunk's lines are not in the text, or searching for them takes more than [`limits::PATCH_STEPS`].
 pub(super) fn apply(text: &str, hunks: &[Hunk], only: bool) -> Result<String, ToolError> {
-    let end = if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
-    let mut lines: Vec<&str> = text.split('\n').collect();
-    let ends_with_a_line = lines.last().is_some_and(|last| last.is_empty());
-    if ends_with_a_line {
-        lines.pop();
-    }
-    let mut out = Lines { text: String::with_capacity(text.len()), any: false };
+    let (lines, ends): (Vec<&str>, Vec<&str>) = text.split_inclusive('\n').map(ended).unzip();
+    let usual = ends.first().copied().filter(|end| !end.is_empty()).unwrap_or("\n");
+    let mut out = Lines { text: String::with_capacity(text.len()), end: None, usual };
     let (mut at, mut steps) = (0, limits::PATCH_STEPS);
-    // Line ends are not part of lines here, but the last line's "\r" is.
-    let carriage = end.strip_suffix('\n').unwrap_or_default();
     for (i, hunk) in hunks.iter().enumerate() {
         let not_found =
             |what: &str, missing: &[&str]| ToolError::new(format!("hunk {}: {what}: {:?}", i + 1, missing.join("\n")));
@@ -124,39 +118,53 @@ pub(super) fn apply(text: &str, hunks: &[Hunk], only: bool) -> Result<String, To
         } else {
             place(&old, from, hunk.at_end, "these lines are not in the file, or not behind the hunk before")?
         };
-        lines[at..start].iter().for_each(|line| out.add(line, ""));
+        (at..start).for_each(|i| out.add(lines[i], ends[i]));
         at = start;
         for line in &hunk.lines {
             match line {
                 Line::Keep(_) => {
-                    lines.get(at).into_iter().for_each(|line| out.add(line, ""));
+                    out.add(lines[at], ends[at]);
                     at += 1;
                 }
                 Line::Remove(_) => at += 1,
-                Line::Add(text) => out.add(text.strip_suffix('\r').unwrap_or(text), carriage),
+                Line::Add(text) => out.add(text.strip_suffix('\r').unwrap_or(text), usual),
             }
         }
     }
-    lines[at..].iter().for_each(|line| out.add(line, ""));
-    if out.any && (ends_with_a_line || lines.is_empty()) {
-        out.text.push('\n');
-    }
-    Ok(out.text)
+    (at..lines.len()).for_each(|i| out.add(lines[i], ends[i]));
+    let has_end = ends.last().is_none_or(|end| !end.is_empty());
+    Ok(out.finish(has_end))
 }
 
-/// Lines as one text, without the end of the last one.
-struct Lines {
+/// A line without its end, and its end: empty for the last line of a file that ends without one.
+fn ended(line: &str) -> (&str, &str) {
+    let text = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
+    line.split_at(text.len())
+}
+
+/// Lines as one text.
+struct Lines<'a> {
     text: String,
-    any: bool,
+    /// The end of its last line, which comes with the next line.
+    end: Option<&'a str>,
+    /// The end of a line that becomes a middle one and has none.
+    usual: &'a str,
 }
 
-impl Lines {
-    fn add(&mut self, line: &str, end: &str) {
-        if std::mem::replace(&mut self.any, true) {
-            self.text.push('\n');
+impl<'a> Lines<'a> {
+    fn add(&mut self, line: &str, end: &'a str) {
+        if let Some(before) = self.end.replace(if end.is_empty() { self.usual } else { end }) {
+            self.text.push_str(before);
         }
         self.text.push_str(line);
-        self.text.push_str(end);
+    }
+
+    /// The text, whose last line has an end or none.
+    fn finish(mut self, has_end: bool) -> String {
+        if let Some(end) = self.end.filter(|_| has_end) {
+            self.text.push_str(end);
+        }
+        self.text
     }
 }
 
@@ -273,6 +281,15 @@ mod tests {
     #[test]
     fn s12_line_ends_and_the_end_of_the_file_stay() {
         assert_eq!(patched("a\r\nb\r\n", "-b\n+c").as_deref(), Ok("a\r\nc\r\n"));
+        // The last line may have no end, whichever it is after the change.
+        assert_eq!(patched("a\r\nb", "-b\n+c").as_deref(), Ok("a\r\nc"));
+        assert_eq!(patched("a\r\nb", " b\n+d").as_deref(), Ok("a\r\nb\r\nd"));
+        assert_eq!(patched("a\r\nb", "+d").as_deref(), Ok("a\r\nb\r\nd"));
+        assert_eq!(patched("a\r\nb", "-b").as_deref(), Ok("a"));
+        assert_eq!(patched("a\r\nb", "-a\n+c").as_deref(), Ok("c\r\nb"));
+        // Each line keeps its own end.
+        assert_eq!(patched("a\r\nb\nc\r\n", "-a\n+A").as_deref(), Ok("A\r\nb\nc\r\n"));
+        assert_eq!(patched("a\nb\r\nc", " c\n+d").as_deref(), Ok("a\nb\r\nc\nd"));
         assert_eq!(patched("a\nb", "-b\n+c").as_deref(), Ok("a\nc"));
         assert_eq!(patched("a\nb\na\n", "-a\n+z\n*** End of File").as_deref(), Ok("a\nb\nz\n"));
         // Context lines are the file's, whatever spaces the hunk has.
@@ -284,7 +301,11 @@ mod tests {
     proptest::proptest! {
         /// For any change of a file's lines, a patch that describes it makes it.
         #[test]
-        fn s12_a_patch_of_any_change_makes_that_change(fate in proptest::collection::vec(0..6_u8, 1..40), ends in proptest::bool::ANY) {
+        fn s12_a_patch_of_any_change_makes_that_change(
+            fate in proptest::collection::vec(0..6_u8, 1..40),
+            ends in proptest::bool::ANY,
+            line_end in proptest::sample::select(vec!["\n", "\r\n"]),
+        ) {
             let (mut before, mut after, mut patch) = (Vec::new(), Vec::new(), Vec::new());
             for (i, fate) in fate.iter().enumerate() {
                 let line = format!("line {i}");
@@ -310,8 +331,8 @@ mod tests {
                     }
                 }
             }
-            let end = if ends { "\n" } else { "" };
-            let whole = |lines: &[String]| if lines.is_empty() { String::new() } else { lines.join("\n") + end };
+            let end = if ends { line_end } else { "" };
+            let whole = |lines: &[String]| if lines.is_empty() { String::new() } else { lines.join(line_end) + end };
             let patch: Vec<&str> = patch.iter().map(String::as_str).collect();
             if let Ok(hunks) = Hunk::read(&patch) {
                 let made = apply(&whole(&before), &hunks, false).map_err(|error| error.message);

@@ -109,8 +109,8 @@ pub struct Call {
     /// What that decision allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stood_in: Option<Arc<StoodIn>>,
-    /// In an agent's loop that has custom nodes: it was permitted when the loop last continued from the model's answer
-    /// or from people's decisions, so it has passed every node since.
+    /// In an agent's loop that has custom nodes: as it is now, it was permitted when the loop last continued from the
+    /// model's answer or from people's decisions, so it has passed every node since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleared: bool,
     /// The run of the agent that made it.
@@ -206,6 +206,7 @@ impl Call {
     pub(in crate::journal) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
         self.name = Arc::from(to.name.as_str());
         self.args = Some(to.args.clone());
+        self.cleared = false;
         self.display.edited();
         let new = by.filter(|by| !self.edited_by.contains(by)).cloned();
         self.edited_by.extend(new);

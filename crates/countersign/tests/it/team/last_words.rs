@@ -1,6 +1,6 @@
 //! When a tool's result is the final output (spec S24).
 
-use countersign::{Decision, Status, ToolUseBehavior};
+use countersign::{Args, Decision, Status, ToolUseBehavior};
 
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text};
 use crate::support::{Ledger, decide, send, stores};
@@ -52,6 +52,26 @@ async fn s24_finality_survives_partial_resumes() {
         // The tool that ends it was run in an earlier resume, and still ends it.
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "ran stop {}"), "{kind}");
         assert_eq!(model.heard.lock().expect("heard").len(), 1, "{kind}");
+    }
+}
+
+/// The tool that runs counts, not the one that the model named.
+#[tokio::test]
+async fn s24_an_edit_into_a_tool_that_ends_the_run_ends_it_and_one_out_of_it_does_not() {
+    for (kind, store, _guard) in stores() {
+        for (from, to, asks) in [("other", "stop", 1), ("stop", "other", 2)] {
+            let ledger = Ledger::default();
+            let model = teller([vec![call("c1", from, "{}")], text("more")]);
+            let rule = ToolUseBehavior::StopAt(vec!["stop".into()]);
+            let root = agent("A", &model).tool(gated("stop", &ledger)).tool(gated("other", &ledger)).tool_use(rule);
+            let runtime = runtime_of(&store, root);
+            let paused = send(&runtime, from, "go").await.expect("run");
+            let edit = Decision::edit(to, Args::parse(r#"{"n":1}"#).expect("args"));
+            let done = decide(&runtime, &paused.pending[0], vec![edit]).await.expect("decided");
+            let words = if asks == 1 { r#"ran stop {"n":1}"# } else { "more" };
+            assert_eq!((done.status, done.text.as_str()), (Status::Completed, words), "{kind}: {from}");
+            assert_eq!(model.heard.lock().expect("heard").len(), asks, "{kind}: {from}");
+        }
     }
 }
 

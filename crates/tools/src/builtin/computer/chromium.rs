@@ -207,9 +207,9 @@ impl ChromiumComputer {
         Ok(url.unwrap_or_default().to_owned())
     }
 
-    /// Whether it did not answer in time, and so may never again.
-    pub(super) async fn is_stuck(&self) -> bool {
-        self.tools().await.is_stuck()
+    /// How many of its answers did not come in time so far: after another one it may never answer again.
+    pub(super) async fn late(&self) -> u32 {
+        self.tools().await.late()
     }
 
     async fn tools(&self) -> MutexGuard<'_, DevTools> {

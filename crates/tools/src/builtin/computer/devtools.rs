@@ -30,14 +30,14 @@ pub(super) struct DevTools<W = ChildStdin, R = ChildStdout> {
     next: u64,
     /// How many pages have finished loading.
     loads: u64,
-    /// An answer did not come in time: a page that never returns holds it back forever.
-    is_stuck: bool,
+    /// How many answers did not come in time: a page that never returns holds them back forever.
+    late: u32,
 }
 
 impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
     pub(super) fn new(to: W, from: R) -> DevTools<W, R> {
         let from = BufReader::new(from);
-        DevTools { to, unsent: Vec::new(), from, begun: Vec::new(), session: None, next: 0, loads: 0, is_stuck: false }
+        DevTools { to, unsent: Vec::new(), from, begun: Vec::new(), session: None, next: 0, loads: 0, late: 0 }
     }
 
     /// Talks to this page from now on.
@@ -68,13 +68,13 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
             }
         });
         let answered = answered.await;
-        self.is_stuck |= answered.is_err();
+        self.late += u32::from(answered.is_err());
         answered.map_err(|_| late(most, method))?
     }
 
-    /// Whether an answer did not come in time.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.is_stuck
+    /// How many answers did not come in time so far.
+    pub(super) fn late(&self) -> u32 {
+        self.late
     }
 
     /// Navigates to a page, and waits until it is loaded.
@@ -200,6 +200,22 @@ mod tests {
         let answered = tools.ask("Page.second", json!({})).await.expect("an answer");
         assert_eq!(answered["to"], "Page.second", "not what the first was answered");
         browser.await.expect("both were asked for");
+    }
+
+    /// A page may be busy for a while: only the call that it kept waiting ends its browser.
+    #[tokio::test]
+    async fn s14_an_answer_that_is_late_counts_once_and_not_for_those_after_it() {
+        let (mut tools, mut hears, mut answers) = pipes();
+        let late = tools.ask_within(Duration::from_millis(1), "Page.first", json!({})).await;
+        assert!(late.is_err_and(|error| error.contains("took longer")));
+        assert_eq!(tools.late(), 1);
+        tokio::spawn(async move {
+            while let Some(asked) = hears.recv().await {
+                answers.write_all(&answer(&asked)).await.expect("answered");
+            }
+        });
+        assert_eq!(tools.ask("Page.second", json!({})).await.expect("an answer")["to"], "Page.second");
+        assert_eq!(tools.late(), 1);
     }
 
     #[tokio::test]

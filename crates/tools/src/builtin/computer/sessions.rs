@@ -141,6 +141,16 @@ impl Browsers {
         self.all().retain(|open| !Arc::ptr_eq(open, gone));
     }
 
+    /// The same, unless somebody besides the caller uses it: whoever does took a reference under the lock.
+    fn forget_unused(&self, idle: &Arc<Open>) -> bool {
+        let mut all = self.all();
+        let unused = Arc::strong_count(idle) <= 2;
+        if unused {
+            all.retain(|open| !Arc::ptr_eq(open, idle));
+        }
+        unused
+    }
+
     /// The session has ended: a later session with its id gets another browser.
     fn forget_session(&self, session_id: &str) {
         let mut all = self.all();
@@ -225,15 +235,15 @@ impl Browsers {
                 )));
             }
         }
+        let late = begun.computer.late().await;
         let done = perform(&begun.computer, &actions).await;
         open.is_used();
-        if begun.computer.is_stuck().await {
-            return done.map_err(|error| self.ended(&open, &error));
+        let is_stuck = begun.computer.late().await > late;
+        match done {
+            Ok(text) if is_new => Ok(format!("{text}\n(a browser was started for this; it began at {})", begun.at)),
+            Err(error) if is_stuck => Err(self.ended(&open, &error)),
+            done => done,
         }
-        done.map(|text| match is_new {
-            true => format!("{text}\n(a browser was started for this; it began at {})", begun.at),
-            false => text,
-        })
     }
 
     /// Ends a browser that does not answer, such as on a page whose script never returns: another one would be shown
@@ -279,9 +289,7 @@ async fn end_when_idle(browsers: Weak<Browsers>, open: Weak<Open>) {
         let left = IDLE.saturating_sub(last.elapsed());
         if left.is_zero() {
             let (Some(browsers), Some(open)) = (browsers.upgrade(), open.upgrade()) else { return };
-            // A browser in use holds its turn.
-            if open.turn.try_lock().is_ok() {
-                browsers.forget(&open);
+            if browsers.forget_unused(&open) {
                 return;
             }
         }
@@ -327,6 +335,17 @@ impl Previewer for SessionTool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Such as between a look at its page and its turn.
+    #[tokio::test]
+    async fn s14_a_browser_that_just_comes_into_use_is_not_ended_as_idle() {
+        let browsers = Arc::new(Browsers { chromium: Chromium::new("none"), most: 1, open: Mutex::default() });
+        let used = browsers.place("s").expect("a slot");
+        let idle = used.clone();
+        assert!(!browsers.forget_unused(&idle) && browsers.find("s").is_some());
+        drop(used);
+        assert!(browsers.forget_unused(&idle) && browsers.find("s").is_none());
+    }
 
     #[test]
     fn s14_the_whole_address_of_a_page_is_compared_and_what_is_cut_is_seen_to_be() {
