@@ -200,7 +200,7 @@ impl Report {
     /// Judges the calls of one answer again. `state` is the one before their verdicts, `at` the time of those.
     async fn gated(
         &mut self,
-        past: &Past,
+        past: &mut Past,
         state: &State,
         gates: &[Gate],
         at: Millis,
