@@ -235,23 +235,7 @@ impl SqliteStore {
 /// # Errors
 /// As [`SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-    let named = path;
-    let path = &schema::resolve(path, Absent::Refuse)?;
-    let read = || {
-        let conn = schema::only_read(path)?;
-        let values = sealing::reading(&conn, named, keys)?;
-        rows::audit(&conn, &values, None, AuditRange::After(after), limit)
-    };
-    let unchanging = !log::is_there(path);
-    let mut records = read();
-    if unchanging && log::is_there(path) {
-        // A server has started meanwhile, and may have changed the file that was read as one that nobody changes.
-        records = read();
-    }
-    let records = records.map_err(|e| schema::named(path, e))?;
-    // The process that has it open may not have synced them yet, and they leave the process here.
-    log::sync(path)?;
-    Ok(records)
+    Past::open(path, keys)?.read(|conn, values| rows::audit(conn, values, None, AuditRange::After(after), limit))
 }
 
 impl Drop for SqliteStore {

@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use countersign_core::{approval::rule::RuleId, journal::record::Entry};
@@ -12,7 +11,7 @@ use rusqlite::{Connection, params};
 use super::{
     super::{RuleRow, StoreError, seal::Keys},
     log, rows, rules,
-    schema::{self, Absent},
+    schema::{self, Absent, Stamp},
     sealing::{self, Values},
     statement::all,
 };
@@ -24,23 +23,12 @@ pub struct Past {
     path: PathBuf,
     conn: Connection,
     values: Values,
-    /// The file as it was, if it is read as one that nobody changes: SQLite would not notice that a server does.
+    /// The file as it was opened, if it is read as one that nobody changes.
     unchanging: Option<Stamp>,
 }
 
-/// By which a changed file is known.
-type Stamp = (u64, Option<SystemTime>);
-
-/// How often a read is repeated because the file was changed meanwhile.
+/// How often a read is tried if the file changes meanwhile.
 const TRIES: u32 = 5;
-
-/// Of a file that no process has open.
-fn stamp(path: &Path) -> Option<Stamp> {
-    if log::is_there(path) {
-        return None;
-    }
-    path.metadata().ok().map(|file| (file.len(), file.modified().ok()))
-}
 
 impl Past {
     /// Opens the store at `path` for reading.
@@ -49,25 +37,34 @@ impl Past {
     /// As [`super::SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
     pub fn open(path: &Path, keys: Option<&Keys>) -> Result<Past, StoreError> {
         let file = schema::resolve(path, Absent::Refuse)?;
-        let unchanging = stamp(&file);
-        let conn = schema::only_read(&file).map_err(|e| schema::named(&file, e))?;
-        let values = sealing::reading(&conn, path, keys)?;
-        Ok(Past { path: file, conn, values, unchanging })
+        let open = || {
+            let (conn, unchanging) = schema::only_read(&file).map_err(|e| schema::named(&file, e))?;
+            let values = sealing::reading(&conn, path, keys)?;
+            Ok(Past { path: file.clone(), conn, values, unchanging })
+        };
+        // A server that has started meanwhile may have changed the file.
+        open().or_else(|error| if log::is_there(&file) { open() } else { Err(error) })
     }
 
-    /// Reads again on a new connection where a server has started meanwhile.
-    fn read<T>(&mut self, read: impl Fn(&mut Connection, &Values) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Reads, again on a new connection if a server has changed the file meanwhile. Data that leaves the process is synced: the
+    /// process that has the file open may not have done so yet.
+    pub(super) fn read<T>(
+        &mut self,
+        read: impl Fn(&mut Connection, &Values) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
             let found = read(&mut self.conn, &self.values).map_err(|e| schema::named(&self.path, e));
-            if self.unchanging.is_none() || self.unchanging == stamp(&self.path) || tries == TRIES {
-                // As in `read_audit`: data that leaves the process is synced.
+            if self.unchanging.is_none() || self.unchanging == schema::stamp(&self.path) {
                 log::sync(&self.path)?;
                 return found;
             }
+            if tries == TRIES {
+                let path = self.path.display();
+                return Err(StoreError::Failed(format!("{path} has changed during each of {TRIES} tries to read it")));
+            }
             tries += 1;
-            self.unchanging = stamp(&self.path);
-            self.conn = schema::only_read(&self.path).map_err(|e| schema::named(&self.path, e))?;
+            (self.conn, self.unchanging) = schema::only_read(&self.path).map_err(|e| schema::named(&self.path, e))?;
         }
     }
 

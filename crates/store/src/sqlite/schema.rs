@@ -3,6 +3,7 @@
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -190,15 +191,27 @@ fn whole_log(path: &Path) -> Result<(), StoreError> {
 }
 
 /// A connection that only reads, to a store that another process may own, or that was moved; `path` is one without
-/// symbolic links.
-pub(super) fn only_read(path: &Path) -> Result<Connection, StoreError> {
-    let conn = looks(path)?;
-    if is_moved(&conn)? { Ok(conn) } else { is_store(conn, path) }
+/// symbolic links. With a stamp it reads the file as one that nobody changes, and SQLite would not notice a change.
+pub(super) fn only_read(path: &Path) -> Result<(Connection, Option<Stamp>), StoreError> {
+    let (conn, unchanging) = looks(path)?;
+    let conn = if is_moved(&conn)? { conn } else { is_store(conn, path)? };
+    Ok((conn, unchanging))
+}
+
+/// Identifies a version of a file: its length, and the time of its last change.
+pub(super) type Stamp = (u64, Option<SystemTime>);
+
+/// The stamp of a file that no process has open; `None` if one has.
+pub(super) fn stamp(path: &Path) -> Option<Stamp> {
+    if log::is_there(path) {
+        return None;
+    }
+    path.metadata().ok().map(|file| (file.len(), file.modified().ok()))
 }
 
 /// The same, but not to a store that was moved.
 pub(super) fn only_read_served(path: &Path) -> Result<Connection, StoreError> {
-    is_store(looks(path)?, path)
+    is_store(looks(path)?.0, path)
 }
 
 fn is_store(conn: Connection, path: &Path) -> Result<Connection, StoreError> {
@@ -207,14 +220,14 @@ fn is_store(conn: Connection, path: &Path) -> Result<Connection, StoreError> {
 
 /// Reads a file as it is where it has no log: then no process has it open, and SQLite would make a log, for which it needs
 /// the right to write. A process that opens it meanwhile writes to its log first, and only much later to the file.
-fn looks(path: &Path) -> Result<Connection, StoreError> {
-    if !log::is_there(path)
+fn looks(path: &Path) -> Result<(Connection, Option<Stamp>), StoreError> {
+    if let Some(stamp) = stamp(path)
         && let Some(uri) = unchanging(path)
     {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let conn = connect_to(&uri, path, flags)?;
         settings(&conn, 2048)?;
-        return Ok(conn);
+        return Ok((conn, Some(stamp)));
     }
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let first = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
@@ -228,7 +241,7 @@ fn looks(path: &Path) -> Result<Connection, StoreError> {
         )));
     }
     settings(&conn, 2048)?;
-    Ok(conn)
+    Ok((conn, None))
 }
 
 /// The URI of a file that nobody changes, where every path has one.

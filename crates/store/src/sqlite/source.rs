@@ -56,7 +56,7 @@ impl Source {
         let ownership = Ownership::take(&path)?;
         let moved = moved(&path)?;
         let conn = match moved {
-            Some(_) => schema::only_read(&path)?,
+            Some(_) => schema::only_read(&path)?.0,
             None => schema::writer(&path, &SqliteOptions::default(), Absent::Refuse)?.0,
         };
         let values = sealing::reading(&conn, &path, keys)?;

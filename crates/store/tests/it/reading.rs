@@ -43,7 +43,7 @@ async fn r2_what_is_read_together_is_what_each_reads_alone() {
         wanted.push(("none".to_owned(), 99, 1 << 20));
         let of = |id: &str| format!("session = (SELECT number FROM sessions WHERE id = '{id}')");
         database.run("UPDATE sessions SET format = 999 WHERE id = 's5'");
-        // Read from its entries alone: of every third, and of those whose entries are spoiled.
+        // Every third session, and those with spoiled entries, have no snapshot: they are read from their entries alone.
         database.run("DELETE FROM snapshots USING sessions s WHERE s.number = session AND number % 3 = 0");
         database.run(&format!("DELETE FROM snapshots WHERE {} OR {}", of("s7"), of("s10")));
         database.run(&format!("UPDATE entries SET body = '{{' WHERE {}", of("s7")));
@@ -104,14 +104,15 @@ async fn r3_reads_whose_common_connection_ends_are_each_answered_by_another() {
     for id in &ids {
         begun(&store, id, 1, None).await;
     }
-    proxy.arm(Fault::HalfAnswer, "sought5");
+    // Two neighbours in a binary array: only a statement for several sessions has them.
+    proxy.arm(Fault::HalfAnswer, "sought5\0\0\0\u{7}sought6");
     for found in join_all(ids.iter().map(|id| store.tail(id, 99, 1 << 20))).await {
         assert_eq!(found.expect("read").expect("a session").head.pos, 2);
     }
     assert!(proxy.has_struck());
 }
 
-/// A store whose threads have ended refuses reads with an error, and no caller waits for ever.
+/// A store whose threads have ended refuses reads with an error, and no caller waits forever.
 #[test]
 fn r9_reads_end_also_if_the_threads_of_their_store_have() {
     let threads =
