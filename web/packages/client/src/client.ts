@@ -242,8 +242,9 @@ export class CountersignClient extends Emitter<ClientEvents> {
   #helloTimer: ReturnType<typeof setTimeout> | undefined;
   #beatTimer: ReturnType<typeof setInterval> | undefined;
   #heardSincePing = true;
-  /** The bytes that were not on their way at the last ping, and all given to the socket since. */
-  #unsentBytes = 0;
+  /** The bytes in front of the last ping that were not on their way yet, and those given to the socket from it on. */
+  #ahead = 0;
+  #given = 0;
   /** Whether the reason for the missing connection has been emitted. */
   #toldWhy = false;
   /** The id of the history that all seen events are from. */
@@ -532,7 +533,6 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearInterval(this.#beatTimer);
     const socket = this.#socket;
     this.#socket = undefined;
-    this.#unsentBytes = 0;
     this.#ready = false;
     this.#caughtUp = false;
     this.#greetedAt = undefined;
@@ -550,15 +550,18 @@ export class CountersignClient extends Emitter<ClientEvents> {
     clearInterval(this.#beatTimer);
     if (!(seconds > 0)) return;
     this.#beatTimer = setInterval(() => {
-      const before = this.#unsentBytes;
-      this.#unsentBytes = this.#socket?.bufferedAmount ?? 0;
+      const unsent = this.#socket?.bufferedAmount ?? 0;
       // Counted by pings, not by the clock: the timers of a hidden tab may fire a minute late.
       if (!this.#heardSincePing) {
-        // The ping is still behind a large request, which gets on.
-        if (this.#unsentBytes < before) return;
+        const before = this.#ahead;
+        this.#ahead = Math.max(0, unsent - this.#given);
+        // The ping is still behind a large request, some of which has been sent.
+        if (this.#ahead < before) return;
         return void this.#lost(true);
       }
       this.#heardSincePing = false;
+      this.#ahead = unsent;
+      this.#given = 0;
       this.#send({ type: "ping" });
     }, seconds * 1000);
   }
@@ -568,7 +571,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     if (!socket) return;
     const before = socket.bufferedAmount ?? 0;
     socket.send(text);
-    this.#unsentBytes += (socket.bufferedAmount ?? 0) - before;
+    this.#given += (socket.bufferedAmount ?? 0) - before;
   }
 
   #setState(state: ConnectionState): void {

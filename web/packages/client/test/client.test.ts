@@ -425,17 +425,36 @@ describe("u2: CountersignClient", () => {
     vi.spyOn(first, "send").mockImplementation(() => void (first.bufferedAmount += 1000));
     void client.sendMessage({ session_id: "s", content: "large" }).catch(() => undefined);
     await vi.advanceTimersByTimeAsync(10_000);
-    for (const left of [1500, 1000, 500]) {
+    // The request has 1000 bytes, and the ping behind it as many.
+    for (const left of [1900, 1500, 1100]) {
       first.bufferedAmount = left;
       await vi.advanceTimersByTimeAsync(10_000);
       expect(first.closed).toBe(false);
     }
     // What is added meanwhile does not hide that something was sent.
     void client.sendMessage({ session_id: "t", content: "small" }).catch(() => undefined);
-    first.bufferedAmount -= 100;
+    first.bufferedAmount -= 50;
     await vi.advanceTimersByTimeAsync(10_000);
-    expect([first.closed, first.bufferedAmount]).toEqual([false, 1400]);
+    expect([first.closed, first.bufferedAmount]).toEqual([false, 2050]);
     await vi.advanceTimersByTimeAsync(10_000);
+    expect(first.closed).toBe(true);
+  });
+
+  it("gives up a connection on which nothing comes, although what is sent is taken", async () => {
+    const client = make();
+    client.connect();
+    const first = last();
+    first.hello();
+    // As the system does that has not noticed: it takes what is sent a moment later.
+    vi.spyOn(first, "send").mockImplementation(() => {
+      first.bufferedAmount += 50;
+      setTimeout(() => (first.bufferedAmount -= 50), 0);
+    });
+    await vi.advanceTimersByTimeAsync(10_000);
+    client.subscribe("s");
+    await vi.advanceTimersByTimeAsync(9_999);
+    expect(first.closed).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
     expect(first.closed).toBe(true);
   });
 
