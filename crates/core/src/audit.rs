@@ -264,10 +264,11 @@ impl Event {
     }
 }
 
-/// One text for one value, whatever its layout. A body nests a decision's arguments a little deeper than arguments may
-/// be, and has those of a whole answer. A text that cannot be one is kept unchanged, and so is not the hashed one.
+/// One text for one value, whatever its layout. A body nests what it records a little deeper than that may be, and has the
+/// arguments of a whole answer. A text that cannot be one is kept unchanged, and so is not the hashed one.
 fn canonical(text: &str) -> String {
-    Json::parse_recorded(text, limits::JSON_DEPTH + 8).map_or_else(|_| text.to_owned(), |json| json.canonical())
+    Json::parse_recorded(text, limits::RECORDED_JSON_DEPTH + 8)
+        .map_or_else(|_| text.to_owned(), |json| json.canonical())
 }
 
 /// The record after `last` with this canonical body.

@@ -63,24 +63,16 @@ impl Json {
     /// Anything RFC 8259 forbids, a duplicate key, a lone surrogate, nesting beyond `max_depth`,
     /// more than [`limits::JSON_VALUES`] values, or a number that would lose digits.
     pub fn parse(text: &str, max_depth: usize) -> Result<Json, JsonError> {
-        Json::read(text, max_depth, limits::JSON_VALUES)
+        let parser =
+            Parser { text, at: 0, depth: max_depth, values: 0, max_values: limits::JSON_VALUES, is_ours: false };
+        parser.read()
     }
 
-    /// The same for a text that was made here of several from outside: it may have up to
-    /// [`limits::RECORDED_JSON_VALUES`] values.
+    /// The same for a text that was made here, of several from outside: it may have up to [`limits::RECORDED_JSON_VALUES`]
+    /// values, and any numbers. Nobody computes with them.
     pub(crate) fn parse_recorded(text: &str, max_depth: usize) -> Result<Json, JsonError> {
-        Json::read(text, max_depth, limits::RECORDED_JSON_VALUES)
-    }
-
-    fn read(text: &str, max_depth: usize, max_values: usize) -> Result<Json, JsonError> {
-        let mut parser = Parser { text, at: 0, depth: max_depth, values: 0, max_values };
-        parser.space();
-        let value = parser.value()?;
-        parser.space();
-        if parser.at < text.len() {
-            return Err(parser.error("unexpected text after the JSON value"));
-        }
-        Ok(value)
+        let max_values = limits::RECORDED_JSON_VALUES;
+        Parser { text, at: 0, depth: max_depth, values: 0, max_values, is_ours: true }.read()
     }
 
     /// The member `key` of an object, if this is one and has it.
@@ -208,9 +200,22 @@ struct Parser<'a> {
     depth: usize,
     values: usize,
     max_values: usize,
+    /// Whether it was made here, so that its numbers are kept, whatever a program can hold.
+    is_ours: bool,
 }
 
 impl Parser<'_> {
+    /// All of the text as one value.
+    fn read(mut self) -> Result<Json, JsonError> {
+        self.space();
+        let value = self.value()?;
+        self.space();
+        if self.at < self.text.len() {
+            return Err(self.error("unexpected text after the JSON value"));
+        }
+        Ok(value)
+    }
+
     fn error(&self, message: impl Into<String>) -> JsonError {
         JsonError { offset: self.at, message: message.into() }
     }
@@ -443,7 +448,7 @@ impl Parser<'_> {
             }
         }
         let text = &self.text[start..self.at];
-        if loses_digits(text) {
+        if !self.is_ours && loses_digits(text) {
             self.at = start;
             return Err(self
                 .error(format!("the number {text} cannot be held exactly; send it as a string or with fewer digits")));
@@ -502,6 +507,17 @@ mod tests {
 
     fn parse(text: &str) -> Result<Json, JsonError> {
         Json::parse(text, 64)
+    }
+
+    #[test]
+    fn r8_a_recorded_text_keeps_any_number_and_nests_as_deep_as_a_record() {
+        let deep = limits::RECORDED_JSON_DEPTH;
+        let nested = format!("{}1{}", "[".repeat(deep), "]".repeat(deep));
+        let text =
+            format!("{{\"id\":340282366920938463463374607431768211455,\"nested\":{nested},\"t\":\"a\u{200b}\"}}");
+        assert!(Json::parse(&text, deep + 8).is_err());
+        let read = Json::parse_recorded(&text, deep + 8).expect("a body");
+        assert_eq!(read.canonical(), text);
     }
 
     #[test]
