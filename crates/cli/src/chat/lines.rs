@@ -18,7 +18,10 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     termios::{QueueSelector, tcflush},
 };
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::timeout,
+};
 
 use crate::{failure::Failure, remote::of_code};
 
@@ -119,7 +122,8 @@ impl Lines {
                     self.reading = false;
                     Some(read?)
                 }
-                Err(_) if has_line(Some(&Timespec::default())) => Some(self.next().await?),
+                // Text without the end of a line (Ctrl+D) is there too, and no line yet: the rest of it may come later.
+                Err(_) if has_line(Some(&Timespec::default())) => timeout(HERE, self.next()).await.ok().transpose()?,
                 Err(_) => None,
             };
             match read {
