@@ -17,6 +17,6 @@ pub(super) async fn to_the_end<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     tokio::spawn(command.in_current_span()).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a command was interrupted");
-        Err(Refusal::new(Code::OutcomeUnknown, "the command was interrupted; look whether it was carried out"))
+        Err(Refusal::new(Code::OutcomeUnknown, "the command was interrupted; check whether it was carried out"))
     })
 }

@@ -216,7 +216,7 @@ impl<S: GraphState> Runs<S> {
     /// Edits the state of a run that is paused, has failed or has ended, as a node's update would. Paused nodes start
     /// over with the new state, here, and ask again under new keys, since reviewers were shown the earlier state.
     /// Failed nodes start over when they are retried. Nodes of inner graphs keep their questions, since those graphs
-    /// have their own states, and start over when they are answered.
+    /// have their own states, and start over when they are answered. A dropped future stops the run, as a crash would.
     ///
     /// # Errors
     /// `session_not_found`, `forbidden` (another owner's session, or the edit would withdraw requests or answers that

@@ -29,9 +29,9 @@ pub(crate) const READ_BYTES: usize = 1024 * 1024;
 
 /// Runs agents over a store. Cheap to clone; all clones are the same runtime.
 ///
-/// A future of a message, decision, cancel, retry, fork, deletion, start or edit may be dropped at any time, such as by a
-/// timeout: once it has been polled, the command is carried out. Those that drive the session themselves say otherwise,
-/// such as [`Runtime::run`].
+/// The future of a command (message, decision, cancel, retry, fork, deletion, start or edit) may be dropped at any time, such
+/// as by a timeout: what it has stored by then, or stores afterwards, takes effect. Futures that drive the session
+/// themselves, such as [`Runtime::run`], stop the turn instead.
 ///
 /// Three of a [`Refusal`]'s codes do not mean that the request was wrong. `outcome_unknown`: it may have been stored;
 /// repeat it with the same `request_id`, and it takes effect only once. `newer_version_required`: nothing happened, and
