@@ -156,7 +156,9 @@ impl Inner {
         Ok(())
     }
 
-    fn within_budget(&self, state: &State) -> Result<(), Stop> {
+    /// # Errors
+    /// The session's budget is used up.
+    pub(super) fn within_budget(&self, state: &State) -> Result<(), Stop> {
         let limits = &self.settings.limits;
         let over = |what, spent: f64, limit: f64| {
             let message = over_budget(what, spent, limit);
