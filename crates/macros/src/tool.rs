@@ -237,7 +237,7 @@ fn documented(attributes: &[Attribute]) -> String {
     text.trim().to_owned()
 }
 
-/// `get_weather` → `GetWeatherArgs`.
+/// `get_weather` → `GetWeatherArgs`, `_2fa` → `_2faArgs`.
 fn args_name(function: &Ident) -> Ident {
     let plain = attribute::plain(function);
     let words = plain.split('_').filter(|word| !word.is_empty());
@@ -247,7 +247,10 @@ fn args_name(function: &Ident) -> Ident {
             letters.next().map(|first| first.to_uppercase().chain(letters).collect::<String>()).unwrap_or_default()
         })
         .collect();
-    Ident::new(&format!("{camel}Args"), function.span())
+    let name = format!("{camel}Args");
+    // Nothing can be named `2faArgs`.
+    let mark = if syn::parse_str::<Ident>(&name).is_ok() { "" } else { "_" };
+    Ident::new(&format!("{mark}{name}"), function.span())
 }
 
 fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Argument]) -> TokenStream {

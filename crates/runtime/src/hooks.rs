@@ -37,11 +37,13 @@ fn nothing() -> BoxFuture<'static, ()> {
 /// run, and have no `tool_start` and no `tool_end`.
 #[expect(unused_variables, reason = "the names say what a hook is given")]
 pub trait RunHooks: Send + Sync {
-    /// An agent begins its part of a turn.
+    /// An agent begins its part of a turn. A pause does not begin another one.
     fn agent_start<'a>(&'a self, run: &'a RunContext) -> BoxFuture<'a, ()> {
         nothing()
     }
-    /// An agent has given the turn's answer.
+    /// An agent has given its answer. Where a tool's result is the answer of the turn
+    /// ([`ToolUseBehavior`](crate::agent::team::ToolUseBehavior)), this is told just before the run returns or pauses. It
+    /// is not told where a tool's result is the answer of an agent that works for another one.
     fn agent_end<'a>(&'a self, run: &'a RunContext, output: &'a str) -> BoxFuture<'a, ()> {
         nothing()
     }

@@ -3,7 +3,7 @@
 //! Strict JSON ([`Json::parse`]) accepts only numbers that are 64-bit integers, or that a double holds. But a program
 //! may read such an integer as a double, and any number as a 32-bit float.
 
-use std::{collections::BTreeMap, fmt};
+use std::{cell::RefCell, collections::BTreeMap, fmt, ptr};
 
 use serde::{
     de::{
@@ -21,20 +21,69 @@ use crate::limits;
 const ALWAYS: usize = 6;
 /// The name under which serde_json asks for raw text.
 const RAW: &str = "$serde_json::private::RawValue";
+/// How much text is read again, in bytes, to find out what becomes of numbers that serde buffers.
+const READ_AGAIN: usize = 16 << 20;
 
 /// A number in the text whose digits would change if it were read as a `T`. Only the parts that a `T` reads are
 /// checked.
+///
+/// Where serde buffers a type (`tag`, `untagged`, `flatten`), it takes an integer as it is and converts it later without
+/// an error. What becomes of one that no double holds is found out by reading the text again with something else in its
+/// place, so limits remain, for buffered types only:
+///
+/// * Not found: digits that only a 32-bit float loses, and a number in a type that refuses infinity, or that holds any
+///   JSON with each number as a float.
+/// * Found, although it may be kept: a number where a float and an integer are both possible, as in an untagged enum of
+///   the two.
+/// * Found unseen: the first of so many such numbers that reading the text again for each would take too long.
 #[must_use]
 pub fn lost_number<T: DeserializeOwned>(text: &str) -> Option<String> {
     if !may_lose(text) {
         return None;
     }
     let json = Json::parse(text, limits::JSON_DEPTH).ok()?;
-    match T::deserialize(Node(&json)) {
+    let first = Probe { of: Instead::Themselves, buffered: RefCell::default() };
+    match T::deserialize(Node { json: &json, probe: &first }) {
         Err(Wrong::Number(number)) => Some(number),
         // The reader reports other errors.
-        Err(Wrong::Other) | Ok(_) => None,
+        Err(Wrong::Other) => None,
+        Ok(_) => lost_in_buffer::<T>(&json, &first.buffered.borrow(), READ_AGAIN / text.len()),
     }
+}
+
+/// The first of these numbers that becomes a float. Only a float and a value of any kind can be infinite, and only the
+/// latter is still accepted if it is a list of objects.
+fn lost_in_buffer<T: DeserializeOwned>(json: &Json, numbers: &[&Json], most: usize) -> Option<String> {
+    let objects = Json::Array(vec![Json::Object(vec![("?".to_owned(), Json::Bool(true))])]);
+    let is_read = |of| {
+        let probe = Probe { of, buffered: RefCell::default() };
+        T::deserialize(Node { json, probe: &probe }).is_ok()
+    };
+    if numbers.is_empty() || is_read(Instead::All(&objects)) {
+        return None;
+    }
+    let lost = if numbers.len() > most {
+        numbers.first().copied()
+    } else {
+        let is_lost = |one| is_read(Instead::Infinite(one)) && !is_read(Instead::One(one, &objects));
+        numbers.iter().copied().find(|one| is_lost(*one))
+    };
+    lost.map(Json::canonical)
+}
+
+/// One reading of a text.
+struct Probe<'a> {
+    of: Instead<'a>,
+    /// The integers that no double holds, where they may be buffered.
+    buffered: RefCell<Vec<&'a Json>>,
+}
+
+/// What is read in place of numbers that may be buffered.
+enum Instead<'a> {
+    Themselves,
+    Infinite(&'a Json),
+    One(&'a Json, &'a Json),
+    All(&'a Json),
 }
 
 /// Where a program's JSON has a number whose digits a [`serde_json::Value`] would change, and the number. The text must
@@ -112,7 +161,10 @@ fn double(number: &str) -> Result<f64, Wrong> {
 }
 
 #[derive(Clone, Copy)]
-struct Node<'a>(&'a Json);
+struct Node<'a> {
+    json: &'a Json,
+    probe: &'a Probe<'a>,
+}
 
 impl<'de, 'a: 'de> IntoDeserializer<'de, Wrong> for Node<'a> {
     type Deserializer = Node<'a>;
@@ -122,34 +174,23 @@ impl<'de, 'a: 'de> IntoDeserializer<'de, Wrong> for Node<'a> {
 }
 
 impl<'a> Node<'a> {
+    fn at(self, json: &'a Json) -> Node<'a> {
+        Node { json, ..self }
+    }
+
     fn members(self) -> Option<impl Iterator<Item = (&'a str, Node<'a>)> + Clone> {
-        match self.0 {
-            Json::Object(members) => Some(members.iter().map(|(name, value)| (&**name, Node(value)))),
+        match self.json {
+            Json::Object(members) => Some(members.iter().map(move |(name, value)| (&**name, self.at(value)))),
             _ => None,
         }
     }
-}
 
-macro_rules! whole {
-    ($($name:ident)*) => {
-        $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-            match self.0 {
-                // To JSON Schema, and to programs that read arguments, `1.0` is a whole number.
-                Json::Number(number) if number.contains(['.', 'e', 'E']) => {
-                    let double: f64 = number.parse().unwrap_or_default();
-                    visitor.visit_i64(format!("{double:.0}").parse().unwrap_or_default())
-                }
-                _ => self.deserialize_any(visitor),
-            }
-        })*
-    };
-}
-
-impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
-    type Error = Wrong;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        match self.0 {
+    /// As it is, for a type that asks for no float.
+    fn plain<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong>
+    where
+        'a: 'de,
+    {
+        match self.json {
             Json::Null => visitor.visit_unit(),
             Json::Bool(value) => visitor.visit_bool(*value),
             Json::Number(number) => match (number.parse::<i64>(), number.parse::<u64>()) {
@@ -158,32 +199,67 @@ impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
                 _ => visitor.visit_f64(number.parse().unwrap_or_default()),
             },
             Json::String(text) => visitor.visit_borrowed_str(text),
-            Json::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(Node))),
+            Json::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(move |item| self.at(item)))),
             Json::Object(members) => {
-                visitor.visit_map(MapDeserializer::new(members.iter().map(|(name, value)| (&**name, Node(value)))))
+                let members = members.iter().map(move |(name, value)| (&**name, self.at(value)));
+                visitor.visit_map(MapDeserializer::new(members))
             }
         }
     }
+}
+
+macro_rules! whole {
+    ($($name:ident)*) => {
+        $(fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+            match self.json {
+                // To JSON Schema, and to programs that read arguments, `1.0` is a whole number.
+                Json::Number(number) if number.contains(['.', 'e', 'E']) => {
+                    let double: f64 = number.parse().unwrap_or_default();
+                    visitor.visit_i64(format!("{double:.0}").parse().unwrap_or_default())
+                }
+                _ => self.plain(visitor),
+            }
+        })*
+    };
+}
+
+impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
+    type Error = Wrong;
+
+    /// The type is a value of any kind, or is buffered: what it makes of a number is seen only later.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        if let Json::Number(number) = self.json
+            && double(number).is_err()
+        {
+            match self.probe.of {
+                Instead::Infinite(one) if ptr::eq(one, self.json) => return visitor.visit_f64(f64::INFINITY),
+                Instead::One(one, other) if ptr::eq(one, self.json) => return self.at(other).plain(visitor),
+                Instead::All(other) => return self.at(other).plain(visitor),
+                _ => self.probe.buffered.borrow_mut().push(self.json),
+            }
+        }
+        self.plain(visitor)
+    }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        match self.0 {
+        match self.json {
             Json::Number(number) => visitor.visit_f64(double(number)?),
-            _ => self.deserialize_any(visitor),
+            _ => self.plain(visitor),
         }
     }
 
     fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        match self.0 {
+        match self.json {
             Json::Number(number) => match number.parse::<f32>() {
                 Ok(float) if is_same(number, float.into(), &format!("{float:e}")) => visitor.visit_f32(float),
                 _ => Err(Wrong::Number(number.clone())),
             },
-            _ => self.deserialize_any(visitor),
+            _ => self.plain(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        match self.0 {
+        match self.json {
             Json::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
@@ -192,7 +268,7 @@ impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Wrong> {
         if name == RAW {
             // It keeps its text.
-            let raw = std::iter::once((RAW, self.0.canonical()));
+            let raw = std::iter::once((RAW, self.json.canonical()));
             return visitor.visit_map(MapDeserializer::new(raw));
         }
         visitor.visit_newtype_struct(self)
@@ -204,7 +280,7 @@ impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        match (self.0, self.members()) {
+        match (self.json, self.members()) {
             (Json::String(name), _) => visitor.visit_enum((&**name).into_deserializer()),
             (_, Some(members)) => visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(members))),
             _ => Err(Wrong::Other),
@@ -275,6 +351,73 @@ mod tests {
         assert_eq!(lost(r#""raw":1234567,"price":9007199254740993"#).as_deref(), Some("9007199254740993"));
         assert_eq!(lost_number::<Vec<u64>>("[18446744073709551615,1234567890]"), None);
         assert_eq!(lost_number::<Number>("12345678901"), None);
+    }
+
+    #[derive(Deserialize)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only what they are read from matters")]
+    enum Pay {
+        Transfer { amount: f64, to: u64 },
+        Refund { of: Vec<i64> },
+        Exact { amount: Number },
+        Note(BTreeMap<String, Value>),
+    }
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    #[expect(dead_code, reason = "only what they are read from matters")]
+    enum Scalar {
+        Flag(bool),
+        Number(f64),
+        Text(String),
+    }
+
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only what they are read from matters")]
+    struct Batch {
+        #[serde(flatten)]
+        pay: Pay,
+        #[serde(flatten)]
+        rest: BTreeMap<String, Value>,
+    }
+
+    const LOST: &str = "9007199254740993";
+
+    #[test]
+    fn r1_it_is_found_where_serde_buffers_it() {
+        let pay = |members: &str| {
+            let members = format!(r#""kind":{members}"#);
+            let (alone, batch) = (format!("{{{members}}}"), format!(r#"{{"note":[{LOST}],{members}}}"#));
+            let lost = lost_number::<Pay>(&alone);
+            assert_eq!(lost_number::<Batch>(&batch), lost, "{members}");
+            assert_eq!(lost_number::<Batch>(&batch.replace(&members, &format!(r#"{members},"z":{LOST}"#))), lost);
+            crate::plain::read::<Pay>(&alone).map(drop).expect("it is read");
+            lost
+        };
+        for same in ["9007199254740992", "0.5", "-0.0"] {
+            assert_eq!(pay(&format!(r#""transfer","amount":{same},"to":{LOST}"#)), None, "{same}");
+        }
+        for to in ["1", LOST] {
+            assert_eq!(pay(&format!(r#""transfer","amount":-{LOST},"to":{to}"#)), Some(format!("-{LOST}")), "{to}");
+        }
+        assert_eq!(pay(&format!(r#""refund","of":[{LOST},-{LOST},1]"#)), None);
+        assert_eq!(pay(&format!(r#""exact","amount":{LOST}"#)), None);
+        assert_eq!(pay(&format!(r#""note","any":{{"number":[{LOST}]}}"#)), None);
+        let scalars = |text: &str| lost_number::<Vec<Scalar>>(text);
+        assert_eq!(scalars(&format!(r#"[true,"{LOST}",9007199254740992]"#)), None);
+        assert_eq!(scalars(&format!(r#"[true,1234567,{LOST}]"#)).as_deref(), Some(LOST));
+    }
+
+    /// However many there are, the work has a bound.
+    #[test]
+    fn r1_many_of_them_are_each_looked_at_or_refused() {
+        let list = |n: usize, end: &str| format!("{}{end}", format!("{LOST},").repeat(n));
+        let refund = |n| lost_number::<Pay>(&format!(r#"{{"kind":"refund","of":[{}]}}"#, list(n, LOST)));
+        assert_eq!(refund(300), None);
+        assert_eq!(refund(12_000).as_deref(), Some(LOST));
+        assert_eq!(lost_number::<Vec<Value>>(&format!("[{}]", list(12_000, LOST))), None);
+        let last = format!(r#"{{"kind":"transfer","to":1,"ids":[{}],"amount":9007199254740995}}"#, list(300, LOST));
+        assert_eq!(lost_number::<Batch>(&last).as_deref(), Some("9007199254740995"));
     }
 
     #[test]

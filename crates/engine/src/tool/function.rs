@@ -4,6 +4,7 @@ pub mod written;
 
 use std::{
     any::TypeId,
+    borrow::Cow,
     collections::BTreeMap,
     future::Future,
     panic::AssertUnwindSafe,
@@ -240,11 +241,14 @@ where
 /// serde wants `1` and `100`: those are accepted too, if parsing them unchanged fails. A number that would lose digits
 /// in the type is an error.
 pub fn read_args<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
-    let read = plain::read(text).or_else(|error| {
-        let whole = with_whole_numbers(text);
-        if whole == text { Err(error) } else { plain::read(&whole).map_err(|_| error) }
-    })?;
-    match lost_number::<T>(text) {
+    let (read, text) = match plain::read(text) {
+        Ok(read) => (read, Cow::Borrowed(text)),
+        Err(error) => match with_whole_numbers(text) {
+            whole if whole == text => return Err(error),
+            whole => (plain::read(&whole).map_err(|_| error)?, Cow::Owned(whole)),
+        },
+    };
+    match lost_number::<T>(&text) {
         None => Ok(read),
         Some(number) => {
             let what = format!("the number {number} has more digits than can be kept where it is read");
@@ -384,10 +388,29 @@ mod tests {
         struct Pay {
             amount: f64,
         }
+        #[derive(serde::Deserialize, JsonSchema)]
+        struct Order {
+            #[serde(flatten)]
+            pay: Pay,
+            count: u32,
+        }
         let tool = FunctionTool::new("pay", "", |pay: Pay| async move { Ok(format!("{}", pay.amount)) });
         assert_eq!(call(&tool, r#"{"amount":1234567.125}"#).await.expect("result"), "1234567.125");
         let error = call(&tool, r#"{"amount":9007199254740993}"#).await.expect_err("it loses digits").message;
         assert!(error.contains("the number 9007199254740993 has more digits"), "{error}");
+        // Also where serde buffers it.
+        let tool = FunctionTool::new("order", "", |order: Order| async move {
+            Ok(format!("{} {}", order.pay.amount, order.count))
+        });
+        assert_eq!(
+            call(&tool, r#"{"amount":9007199254740992,"count":2.0}"#).await.expect("result"),
+            "9007199254740992 2"
+        );
+        for count in ["2", "2.0"] {
+            let args = format!(r#"{{"amount":9007199254740993,"count":{count}}}"#);
+            let error = call(&tool, &args).await.expect_err("it loses digits").message;
+            assert!(error.contains("the number 9007199254740993 has more digits"), "{count}: {error}");
+        }
     }
 
     #[tokio::test]

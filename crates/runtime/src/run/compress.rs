@@ -1,7 +1,8 @@
 //! Compressing a conversation whose next model call would be larger than its agent allows (spec G5).
 //!
 //! Nothing is stored before it is complete, so after a crash in the middle it is repeated. It never fails a turn whose
-//! conversation can be read: without a usable summary, the part to be summarised is dropped.
+//! conversation can be read and whose budget is not used up: without a usable summary, the part to be summarised is
+//! dropped.
 
 use std::sync::Arc;
 
@@ -38,9 +39,12 @@ impl Inner {
     /// The compressed conversation; `None` if there is nothing to compress.
     ///
     /// # Errors
-    /// The conversation cannot be read, however often it is tried.
+    /// The conversation cannot be read, however often it is tried, or the budget is used up.
     pub(super) async fn compress(self: Arc<Self>, state: Arc<State>) -> Result<Option<Compressed>, Stop> {
         let Some(room) = state.window.due else { return Ok(None) };
+        // The model call that follows would fail the turn all the same. Continued with a larger budget, the conversation
+        // still has what a summary is made of.
+        self.within_budget(&state)?;
         let Some(conversation) = self.conversation(&state).await.transpose()? else { return Ok(None) };
         let agent = self.agents.get(&state.agent).map(|ready| &ready.agent);
         let compression = agent.and_then(|agent| Some((agent, agent.compression.as_ref()?)));
@@ -62,6 +66,7 @@ impl Inner {
                 };
                 match summary.instrument(span).await {
                     Ok(summary) => {
+                        self.spend(&summary.model, &summary.usage);
                         if !cut.is_shortened_by(&summary.text) {
                             let why = if summary.text.trim().is_empty() { "empty" } else { "no shorter" };
                             tracing::warn!(session, why, "the summary is unusable; the oldest turns are dropped");

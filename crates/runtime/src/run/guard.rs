@@ -66,7 +66,7 @@ impl Inner {
     }
 
     /// The context for instructions, guardrails and hooks, retried until the store can read it.
-    async fn run_context(&self, state: &State, run: RunNo) -> RunContext {
+    pub(crate) async fn run_context(&self, state: &State, run: RunNo) -> RunContext {
         let context = until_it_works!(async { self.app_context(state).await.map_err(store_refusal) });
         RunContext::of(state, run, context)
     }
@@ -77,12 +77,12 @@ impl Inner {
         self.within_budget(state)?;
         if !self.settings.hooks.is_empty() {
             let context = self.run_context(state, run).await;
-            let agent = state.agent_of(run).clone();
-            let before = self.settings.watch.as_ref().and_then(|watch| watch.seen().agents.insert(run, agent.clone()));
-            if let Some(from) = before.as_ref().filter(|from| **from != agent) {
-                self.tell(|hooks| hooks.handoff(&context, from)).await;
-            }
-            if before.as_ref() != Some(&agent) {
+            let asked = (state.turns, state.agent_of(run).clone());
+            let before = self.settings.watch.as_ref().and_then(|watch| watch.seen().agents.insert(run, asked.clone()));
+            if before.as_ref() != Some(&asked) {
+                if let Some((_, from)) = before.filter(|(turn, _)| *turn == state.turns) {
+                    self.tell(|hooks| hooks.handoff(&context, &from)).await;
+                }
                 self.tell(|hooks| hooks.agent_start(&context)).await;
             }
         }
@@ -156,7 +156,9 @@ impl Inner {
         Ok(())
     }
 
-    fn within_budget(&self, state: &State) -> Result<(), Stop> {
+    /// # Errors
+    /// The session's budget is used up.
+    pub(super) fn within_budget(&self, state: &State) -> Result<(), Stop> {
         let limits = &self.settings.limits;
         let over = |what, spent: f64, limit: f64| {
             let message = over_budget(what, spent, limit);

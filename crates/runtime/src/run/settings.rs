@@ -72,7 +72,8 @@ pub(crate) struct Seen {
     pub(crate) guardrails: Vec<GuardrailResult>,
     pub(crate) stopped: Option<Stop>,
     pub(crate) spent: BTreeMap<Arc<str>, Usage>,
-    pub(super) agents: BTreeMap<RunNo, Arc<str>>,
+    /// Which agent of each run was asked last, and in which turn.
+    pub(crate) agents: BTreeMap<RunNo, (u32, Arc<str>)>,
 }
 
 impl Watch {

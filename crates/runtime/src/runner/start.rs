@@ -134,6 +134,9 @@ impl Session {
             let mut seen = watch.seen();
             seen.guardrails.clone_from(&state.guardrails);
             seen.spent = spent(state.entries());
+            // The hooks know the agents whose calls are open, and a new agent has the turn from one of them.
+            let State { turns, calls, .. } = state.state();
+            seen.agents = calls.iter().map(|call| (call.run, (*turns, call.agent.clone()))).collect();
         }
         let max_turns = config.max_turns.or_else(|| before.and_then(|state| state.max_turns));
         let settings = Settings { context, max_turns, watch: Some(watch.clone()), ..settings(&config) };

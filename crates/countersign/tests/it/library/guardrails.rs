@@ -7,7 +7,7 @@ use std::sync::{
 
 use countersign::{
     Agent, ApprovalResolved, GuardrailKind, GuardrailOutput, Interruption, Locale, ModelEnd, Principal, RunConfig,
-    RunContext, RunErrorKind, RunHooks, RunState, Runner, ToolGuardrailOutput, run,
+    RunContext, RunErrorKind, RunHooks, RunState, Runner, ToolGuardrailOutput, ToolUseBehavior, handoff, run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
     tool::{Approval, condition::ProposedCall},
@@ -473,6 +473,93 @@ async fn s22_hooks_are_told_what_happens_and_nothing_of_calls_that_do_not_run() 
     assert_eq!(said[..expected.len()], expected);
     assert_eq!(said[said.len() - 3..], ["model_start", "model_end 0", "agent_end done"]);
     assert!(!said.contains(&"tool_start c2".to_owned()));
+}
+
+/// What the hooks were told of these events.
+fn told_of(told: &Told, events: &[&str]) -> Vec<String> {
+    let is_one = |said: &String| events.iter().any(|event| said.starts_with(event));
+    ran(&told.0).into_iter().filter(is_one).collect()
+}
+
+#[tokio::test]
+async fn s22_hooks_are_told_of_an_approved_handoff_and_of_each_agent_once_a_turn() {
+    let (done, told) = (Ran::default(), Told::default());
+    let answers = format!(
+        r#"{{"turns":[{},{},{},{{"text":"one"}},{{"text":"two"}}]}}"#,
+        calls(&[("transfer_to_Data", "h", "{}")]),
+        calls(&[("a", "c1", "{}")]),
+        calls(&[("a", "c2", "{}")])
+    );
+    let shared = Arc::new(model(&answers));
+    let data = Agent::new("Data", shared.clone()).tool(gated("a", &done));
+    let agent = Agent::new("Front", shared).tool(handoff(data).needs_approval(Approval::always()));
+    let runner = Runner::new(RunConfig::new().hooks(told.clone()));
+    let mut result = runner.run(&agent, "go").await.expect("paused");
+    while result.is_paused() {
+        // As in another process.
+        let mut state = RunState::from_json(&result.state.to_json()).expect("read");
+        state.approve(&result.interruptions[0]).expect("approved");
+        result = runner.run(&agent, state).await.expect("goes on");
+    }
+    result.state.add_input("again");
+    runner.run(&agent, result.state).await.expect("over");
+    let expected = [
+        "agent_start Front",
+        "handoff Front Data",
+        "agent_start Data",
+        "agent_end one",
+        "agent_start Data",
+        "agent_end two",
+    ];
+    assert_eq!((told_of(&told, &["agent_", "handoff"]), ran(&done).len()), (expected.map(str::to_owned).to_vec(), 2));
+}
+
+#[tokio::test]
+async fn s22_hooks_are_told_of_an_answer_that_is_a_tools_result() {
+    for approves in [true, false] {
+        let (done, told) = (Ran::default(), Told::default());
+        let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])]))
+            .tool(gated("a", &done))
+            .tool_use(ToolUseBehavior::StopOnFirst);
+        let runner = Runner::new(RunConfig::new().hooks(told.clone()));
+        let mut paused = runner.run(&agent, "go").await.expect("paused");
+        let expected = if approves {
+            paused.state.approve(&paused.interruptions[0]).expect("approved");
+            vec!["agent_start Helper", "agent_end a {}"]
+        } else {
+            // The rejection ends the turn, and the input begins the next one in the same part of the run.
+            paused.state.reject(&paused.interruptions[0]).expect("rejected");
+            paused.state.add_input("again");
+            vec![
+                "agent_start Helper",
+                "agent_start Helper",
+                "agent_end done",
+                "agent_end The user rejected this action",
+            ]
+        };
+        runner.run(&agent, paused.state).await.expect("over");
+        assert_eq!(told_of(&told, &["agent_"]), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s22_hooks_are_told_of_a_request_also_where_the_part_that_made_it_failed() {
+    let (done, told) = (Ran::default(), Told::default());
+    let child = Agent::new("Child", script(&[calls(&[("a", "i", "{}")])])).tool(gated("a", &done));
+    let trips = super::tool("b", &done).output_guardrail("leak", |_, _| async {
+        // By then the other agent's call is pending.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        ToolGuardrailOutput::Trip("x".into())
+    });
+    let both = calls(&[("child", "c1", r#"{"input":"go"}"#), ("b", "c2", "{}")]);
+    let agent =
+        Agent::new("Boss", ("boss", Arc::new(script(&[both])))).tool(child.as_tool("child", "Works.")).tool(trips);
+    let runner = Runner::new(RunConfig::new().hooks(told.clone()));
+    let error = runner.run(&agent, "go").await.expect_err("stopped");
+    let asked = vec!["approval_requested i".to_owned()];
+    assert_eq!((error.kind(), told_of(&told, &["approval"])), (RunErrorKind::Guardrail, asked.clone()));
+    let paused = runner.run(&agent, error.into_state().expect("its state")).await.expect("paused");
+    assert_eq!((ids(&paused), told_of(&told, &["approval"])), (vec!["i".to_owned()], asked));
 }
 
 /// Panics at the end of every call.

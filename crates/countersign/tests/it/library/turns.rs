@@ -2,6 +2,7 @@
 
 use countersign::{
     Agent, Cut, GuardrailOutput, OnCut, Price, RunConfig, RunErrorKind, RunState, Runner, Usage,
+    compression::Compression,
     model::{Model, ModelError, ModelEvent, ModelRequest},
     run,
 };
@@ -182,6 +183,31 @@ async fn s22_a_budget_of_money_says_which_model_has_no_price() {
     let error = misspelled.run(&agent, &paused.state).await.expect_err("nothing can be counted");
     assert_eq!(error.kind(), RunErrorKind::NoPrice, "{error}");
     assert_eq!(error.state().map(RunState::to_json), Some(paused.state.to_json()));
+}
+
+/// Each model call uses 15 tokens and costs 20, also one for a summary.
+#[tokio::test]
+async fn s22_g5_a_summary_counts_in_the_budget_and_is_not_asked_for_once_that_is_used_up() {
+    let config = || RunConfig::new().price("dear", Price::new(1e6, 2e6));
+    for (config, asked, said) in [
+        (config().max_cost(40.0), 2, "the session has cost 40 of at most 40"),
+        (config().max_cost(20.0), 1, "the session has cost 20 of at most 20"),
+        (config().max_tokens(30), 2, "the session has used 30 tokens of at most 30"),
+        (config().max_tokens(15), 1, "the session has used 15 tokens of at most 15"),
+    ] {
+        let answers = [r#"{"text":"One."}"#.to_owned(), r#"{"text":"."}"#.to_owned()];
+        let agent = Agent::new("Helper", Costs(script(&answers))).compression(Compression::summary(1).keep_turns(1));
+        let runner = Runner::new(config);
+        let mut over = runner.run(&agent, "a question that is longer than its summary ".repeat(9)).await.expect("one");
+        over.state.add_input("again");
+        let error = runner.run(&agent, over.state).await.expect_err("spent");
+        assert_eq!((error.kind(), &*error.to_string()), (RunErrorKind::Budget, said));
+        let state = error.into_state().expect("its state");
+        assert_eq!((state.state().answers.all(), state.state().usage.total()), (asked, 15 * asked), "{said}");
+        // With a larger budget it goes on, and what was not summarised is not lost.
+        let over = run(&agent, state).await.expect("over");
+        assert_eq!((&*over.final_output, over.model_calls), ("done", 3), "{said}");
+    }
 }
 
 /// An agent that answers what its schema or its guardrails refuse, at the cost of each answer.

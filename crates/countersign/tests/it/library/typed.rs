@@ -111,6 +111,19 @@ async fn judge(ok: bool) -> other::Result {
 #[tool]
 async fn hush() {}
 
+#[tool]
+async fn _2fa(code: String) -> String {
+    code
+}
+
+#[tokio::test]
+async fn s1_a_tool_may_have_a_name_that_begins_with_a_digit_after_its_underscore() {
+    let agent = Agent::new("Helper", script(&[calls(&[("_2fa", "c1", r#"{"code":"4711"}"#)])])).tool(_2fa);
+    let over = run(&agent, "go").await.expect("over");
+    assert_eq!(told(&over)[2], "c1: 4711");
+    assert_eq!(_2faArgs { code: "4711".to_owned() }.code, "4711");
+}
+
 #[tokio::test]
 async fn s23_an_error_is_one_whatever_the_type_is_called_that_the_function_returns() {
     let proposed = [

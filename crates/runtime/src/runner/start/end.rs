@@ -5,9 +5,10 @@ use std::sync::Arc;
 use countersign_core::{
     approval::principal::Principal,
     journal::{
-        record::{self, Entry},
-        state::Status,
+        record::{self, Entry, Record},
+        state::{State, Status},
     },
+    number::RunNo,
     refusal::Refusal,
     session,
 };
@@ -142,16 +143,10 @@ impl Session {
             Ok(read) => read,
             Err(error) => return Err(RunError::with(error, self.before.take())),
         };
+        let interruptions = Interruption::all(&state, Some(&self.runtime.inner.agents));
+        self.tell_hooks(&entries, &state, &interruptions).await;
         if matches!(state.status, Status::Failed | Status::Cancelled) {
             return Err(self.failed(entries, &state));
-        }
-        let agents = &self.runtime.inner.agents;
-        let interruptions = Interruption::all(&state, Some(agents));
-        if !self.runtime.inner.settings.hooks.is_empty() {
-            let known = self.before.as_ref().map(RunState::interruptions).unwrap_or_default();
-            for item in interruptions.iter().filter(|item| known.iter().all(|other| !other.is(item))) {
-                self.runtime.inner.tell(|hooks| hooks.approval_requested(item)).await;
-            }
         }
         let guardrails = self.watch.seen().guardrails.clone();
         let mut saved = self.saved(RunState::of_session(entries, state.clone()));
@@ -168,6 +163,28 @@ impl Session {
             state: saved,
             from: self.from,
         })
+    }
+
+    /// Tells the hooks what only the end of this part shows, also where it has failed.
+    async fn tell_hooks(&self, entries: &[Arc<Entry>], state: &State, interruptions: &[Interruption]) {
+        let inner = &self.runtime.inner;
+        if inner.settings.hooks.is_empty() {
+            return;
+        }
+        let new = entries.iter().filter(|entry| entry.pos > self.from).flat_map(|entry| &entry.records);
+        for record in new {
+            // A model's answer has been told already.
+            if let Record::TurnEnded(ended) = record
+                && let Some(output) = &ended.output
+            {
+                let context = inner.run_context(state, RunNo::ROOT).await;
+                inner.tell(|hooks| hooks.agent_end(&context, output)).await;
+            }
+        }
+        let known = self.before.as_ref().map(RunState::interruptions).unwrap_or_default();
+        for item in interruptions.iter().filter(|item| known.iter().all(|other| !other.is(item))) {
+            inner.tell(|hooks| hooks.approval_requested(item)).await;
+        }
     }
 
     /// The decisions that cannot take effect yet, except those on interruptions withdrawn since.
