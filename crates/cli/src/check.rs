@@ -18,7 +18,7 @@ use crate::{
     mcp, policy,
     reach::{self, Reached},
     rules, say,
-    terminal::{visible, visible_json},
+    terminal::{tell, visible, visible_json},
 };
 
 /// Arguments of `check`.
@@ -39,7 +39,7 @@ pub(crate) struct Check {
 pub(crate) fn run(check: &Check) -> Outcome {
     match (Config::load(&check.config), check.json) {
         (Ok(config), false) => {
-            config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            config.warnings.iter().for_each(|warning| tell(&visible(&format!("warning: {warning}"))));
             let reached = reached(check, &config)?;
             say(&visible(&found(&config, reached.as_ref())?))?;
             let Some(reached) = reached else { return Ok(()) };

@@ -132,7 +132,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { text, exit }) => {
-            // It may quote what a server, a model or a file says.
+            // It may quote a server, a model or a file.
             tell(&visible(&text));
             ExitCode::from(exit as u8)
         }

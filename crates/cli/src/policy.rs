@@ -29,7 +29,7 @@ use crate::{
     loaded,
     past::Past,
     say,
-    terminal::{visible, visible_json},
+    terminal::{tell, visible, visible_json},
 };
 
 /// Sessions, and entries of one, read from the store at a time.
@@ -72,7 +72,7 @@ pub(crate) fn run(policy: &Policy) -> Outcome {
     let config = loaded::load(&test.config)?;
     let (store, keys, place) = (config.store.clone(), config.store_keys.clone(), loaded::store(&config));
     let changed = config.with_policy(&test.policy).map_err(|errors| loaded::lines(&errors))?;
-    changed.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    changed.warnings.iter().for_each(|warning| tell(&visible(&format!("warning: {warning}"))));
     let judge = judge(&changed)?;
     let executor =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;

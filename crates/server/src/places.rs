@@ -218,9 +218,7 @@ impl Visitor {
             taken.known_in_all += 1;
         }
     }
-}
 
-impl Visitor {
     /// How many bytes have arrived on the connection so far.
     pub(crate) fn received(&self) -> u64 {
         self.seat.received.load(Ordering::Relaxed)

@@ -70,7 +70,7 @@ pub fn advance(
     let mut effects = Effects::default();
     if reach.begins {
         effects = draft.begin(program, reach.starts.saturating_sub(draft.started.len()));
-        // Of what was to begin at a node nothing may: its tools have changed, or are gone. Then the loop continues.
+        // If no call may begin at the node, because its tools have changed or are gone, the loop continues from there.
         while draft.state.walks_from().is_some() {
             draft.walk(program);
             effects = draft.begin(program, reach.starts.saturating_sub(draft.started.len()));

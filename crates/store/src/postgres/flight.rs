@@ -139,7 +139,7 @@ impl From<Vec<u8>> for Value {
 pub(super) type Columns = &'static [(&'static str, Type)];
 
 /// One statement of several parts about one session or many. The rows of sessions are `s`, each with its `number` and its
-/// `id`, which it returns. Nothing happens to a session that is not in `s`.
+/// `id`, which it returns. Nothing happens to a session that is not in `s`. New sessions are given as `n`, known ones as `w`.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
     sql: String,
@@ -148,8 +148,8 @@ pub(super) struct Joined {
     many: bool,
 }
 
-/// If another transaction locks a row of a statement about many for longer, each is done alone, so that it delays only its own
-/// session.
+/// Limits how long a statement about several sessions waits for the lock of a row; it is evaluated with the given rows, before
+/// any lock. If another transaction holds a row for longer, each append is carried out alone, so that only that session waits.
 const BRIEFLY: &str = " WHERE (SELECT set_config('lock_timeout', '50ms', true)) IS NOT NULL";
 
 impl Joined {

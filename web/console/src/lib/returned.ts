@@ -14,14 +14,14 @@ export const returned = new Store<ReadonlyMap<string, Message[]>>(new Map());
 
 const storedKey = (key: string) => `refused:${key}`;
 
-/** Also from before a reload, which loses only the images. */
+/** The refused messages of a field, also from before a reload, which loses only their images. */
 export const returnedTo = (key: string): Message[] => returned.get().get(key) ?? readDraft<Message[]>(storedKey(key)) ?? [];
 
 export function giveBack(key: string, message: Message): void {
   if (!gone.get()) keep(key, [...returnedTo(key), message]);
 }
 
-/** The oldest is in the field again. */
+/** Drops the oldest one, which is in the field again. */
 export function takeBack(key: string): void {
   keep(key, returnedTo(key).slice(1));
 }

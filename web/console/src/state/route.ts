@@ -34,7 +34,7 @@ function read(): Route {
 
 export const route = new Store<Route>(read());
 
-/** The hash that the route is of. */
+/** The hash from which `route` was read. */
 let followed = location.hash;
 
 function follow(): void {

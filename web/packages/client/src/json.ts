@@ -84,8 +84,8 @@ export function readJson(text: string): JsonValue {
 }
 
 /**
- * The parser accepts a duplicate key if its values are equal; the words here are its own, which forms read. The text is
- * JSON, so a string before a colon is a key.
+ * The parser accepts a duplicate key if its values are equal. The message is worded like the parser's own, since forms
+ * read it. The text is JSON, so a string before a colon is a key.
  */
 function refuseDuplicates(text: string): void {
   const marks = /["{}]/g;

@@ -20,7 +20,7 @@ export function DeclineForm({ reason, disabled, onReason, onBack, onDecline }: P
         e.preventDefault();
         void onDecline();
       }}
-      onKeyDown={(e) => e.key === "Escape" && !e.nativeEvent.isComposing && onBack()}
+      onKeyDown={(e) => e.key === "Escape" && !e.nativeEvent.isComposing && e.keyCode !== 229 && onBack()}
     >
       <div {...part("field")}>
         <label {...part("label")} htmlFor={id}>

@@ -329,7 +329,7 @@ export class SharedInbox {
   }
 }
 
-/** Every change of a pending request is one more update; that its session is held, or no longer, is none. */
+/** Every change of a pending request adds an update, except that its session is held or released. */
 function isSame(old: ListedApproval, one: ListedApproval): boolean {
   const isHeldAlike = old.held?.reason === one.held?.reason && old.held?.message === one.held?.message;
   return isHeldAlike && old.digest === one.digest && old.updates.length === one.updates.length;

@@ -220,7 +220,7 @@ impl Write {
 #[cfg(feature = "sqlite")]
 pub(in crate::postgres) fn made(write: &Write, session: &str) -> Joined {
     let mut statement = Joined::new(false);
-    make(&mut statement, &[write], "s", session);
+    insert_sessions(&mut statement, &[write], "s", session);
     parts_of(&[write], statement)
 }
 
@@ -230,11 +230,11 @@ pub(super) fn whole(writes: &[&Write], guarded: bool) -> Joined {
     let (new, known): (Vec<&Write>, Vec<&Write>) = writes.iter().partition(|write| write.is_new());
     let mut statement = Joined::new(writes.len() > 1);
     match (&*new, &*known) {
-        (new, []) => make(&mut statement, new, "s", MAKE),
-        ([], known) => r#move(&mut statement, known, "s", guarded),
+        (new, []) => insert_sessions(&mut statement, new, "s", MAKE),
+        ([], known) => update_sessions(&mut statement, known, "s", guarded),
         (new, known) => {
-            make(&mut statement, new, "made", MAKE);
-            r#move(&mut statement, known, "moved", guarded);
+            insert_sessions(&mut statement, new, "made", MAKE);
+            update_sessions(&mut statement, known, "moved", guarded);
             statement.named("s", "SELECT * FROM made UNION ALL SELECT * FROM moved");
         }
     }
@@ -243,13 +243,15 @@ pub(super) fn whole(writes: &[&Write], guarded: bool) -> Joined {
     statement
 }
 
-fn make(statement: &mut Joined, new: &[&Write], name: &str, session: &str) {
+/// Adds the rows of new sessions, `n`, and the parts that store them, under a name.
+fn insert_sessions(statement: &mut Joined, new: &[&Write], name: &str, session: &str) {
     statement.given("n", ROW, new.iter().map(|write| write.row()).collect());
     statement.named("taken", TAKE_ID);
     statement.named(name, session);
 }
 
-fn r#move(statement: &mut Joined, known: &[&Write], name: &str, guarded: bool) {
+/// Adds what becomes of known sessions, `w`, and the part that moves them, under a name.
+fn update_sessions(statement: &mut Joined, known: &[&Write], name: &str, guarded: bool) {
     statement.given("w", MOVED, known.iter().map(|write| write.moved()).collect());
     let mut sql = MOVE.to_owned();
     if guarded && (statement.is_of_many() || known.iter().any(|write| write.is_timed())) {

@@ -207,7 +207,7 @@ impl ChromiumComputer {
         Ok(url.unwrap_or_default().to_owned())
     }
 
-    /// How many of its answers did not come in time so far: after another one it may never answer again.
+    /// How many answers have been late so far. If a call raises this, the page may never answer again.
     pub(super) async fn late(&self) -> u32 {
         self.tools().await.late()
     }

@@ -141,7 +141,7 @@ impl Browsers {
         self.all().retain(|open| !Arc::ptr_eq(open, gone));
     }
 
-    /// The same, unless somebody besides the caller uses it: whoever does took a reference under the lock.
+    /// The same, unless it is in use: each user holds a reference, taken under the lock.
     fn forget_unused(&self, idle: &Arc<Open>) -> bool {
         let mut all = self.all();
         let unused = Arc::strong_count(idle) <= 2;

@@ -10,7 +10,7 @@ interface Props {
   query: InboxQuery;
   /** The rows from which the filters choose. */
   rows: readonly ListedApproval[];
-  /** Changes what is shown then, which may be something else already. */
+  /** Changes the query that is current at that moment: the page may not have followed a clicked link yet. */
   onChange: (change: (now: InboxQuery) => InboxQuery) => void;
 }
 

@@ -43,7 +43,7 @@ function PlainField(props: FieldProps) {
   // As it was when the field was drawn: another element in the middle of typing would lose the focus.
   const [isLong, setLong] = useState(text.length > 60);
   if (!isLong && text.includes("\n")) setLong(true);
-  // A browser makes every line end `\n`: what is written gets those of the text again.
+  // Browsers turn every line end into `\n`: an edited text gets its own line ends back.
   const [lastEnd, setLastEnd] = useState("\n");
   const lineEnd = /\r?\n/.exec(text)?.[0] ?? lastEnd;
   if (lineEnd !== lastEnd) setLastEnd(lineEnd);
