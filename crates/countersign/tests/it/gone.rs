@@ -140,10 +140,9 @@ impl Tool for Endless {
     }
 }
 
-#[tokio::test]
-async fn w1_a_cancel_whose_caller_is_gone_stops_what_runs_if_it_is_stored() {
-    let mut stored = 0;
-    for yields in 0..YIELDS {
+impl Endless {
+    /// A runtime in which a call of this kind runs in the session `s`.
+    async fn runs() -> (Endless, Runtime) {
         let endless = Endless::default();
         let mut trade = entry("trade", Approval::never(), &Ledger::default());
         trade.tool = Arc::new(endless.clone());
@@ -152,19 +151,58 @@ async fn w1_a_cancel_whose_caller_is_gone_stops_what_runs_if_it_is_stored() {
         let runtime = Runtime::builder(slow()).agent(agent).build().expect("runtime");
         runtime.message(&me(), NewMessage::text("s", "go")).await.expect("message");
         endless.begun.notified().await;
+        (endless, runtime)
+    }
+
+    async fn is_stopped(&self) {
+        let stops = async {
+            while !self.dropped.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), stops).await.expect("the call is stopped");
+    }
+}
+
+#[tokio::test]
+async fn w1_a_cancel_whose_caller_is_gone_stops_what_runs_if_it_is_stored() {
+    let mut stored = 0;
+    for yields in 0..YIELDS {
+        let (endless, runtime) = Endless::runs().await;
         let before = seen(&runtime, "s").await;
         given_up(yields, runtime.cancel(&me(), "s", None)).await;
         if comes_to((Status::Cancelled, &[]), before, &runtime, "s").await {
             stored += 1;
-            let stops = async {
-                while !endless.dropped.load(Ordering::SeqCst) {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(20), stops).await.expect("the call is stopped");
+            endless.is_stopped().await;
         }
     }
     assert!(stored > 0);
+}
+
+/// It first cancels what runs.
+#[tokio::test]
+async fn w1_a_deletion_whose_caller_is_gone_stops_what_runs_and_deletes_if_it_has_begun() {
+    let mut begun = 0;
+    for yields in 0..YIELDS {
+        let (endless, runtime) = Endless::runs().await;
+        let before = seen(&runtime, "s").await;
+        given_up(yields, runtime.delete_session(&me(), "s")).await;
+        for _ in 0..200 {
+            yield_now().await;
+        }
+        if seen(&runtime, "s").await == before {
+            continue;
+        }
+        begun += 1;
+        endless.is_stopped().await;
+        let goes = async {
+            while seen(&runtime, "s").await.is_some() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), goes).await.expect("the session goes");
+    }
+    assert!(begun > 0);
 }
 
 /// Fails once.

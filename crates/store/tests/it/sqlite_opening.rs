@@ -422,9 +422,9 @@ async fn r9_a_past_is_right_also_when_a_server_starts_and_ends_while_it_is_read(
     for i in 0..SESSIONS {
         driven.push(begun(&store, &id(i), 1, None).await);
     }
-    for turn in 0..20 {
+    for turn in 0..12 {
         for driven in &mut driven {
-            let more = driven.says(2 + turn, &"more ".repeat(40), None, Some(OnPending::Queue)).expect("queue");
+            let more = driven.says(2 + turn, &"more ".repeat(100), None, Some(OnPending::Queue)).expect("queue");
             driven.store(&store, more).await.expect("stored");
         }
     }
@@ -438,9 +438,9 @@ async fn r9_a_past_is_right_also_when_a_server_starts_and_ends_while_it_is_read(
     for i in 2..5 {
         assert!(store.delete(&id(i), None).await.expect("deleted"));
     }
-    for turn in 0..25 {
+    for turn in 0..18 {
         for driven in driven.iter_mut().skip(5).step_by(2) {
-            let more = driven.says(30 + turn, &"later ".repeat(40), None, Some(OnPending::Queue)).expect("queue");
+            let more = driven.says(30 + turn, &"later ".repeat(100), None, Some(OnPending::Queue)).expect("queue");
             driven.store(&store, more).await.expect("stored");
         }
     }
