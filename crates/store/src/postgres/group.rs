@@ -1,7 +1,8 @@
 //! Callers whose appends or reads are done together.
 //!
-//! While few are under way one is done at once, alone. Later ones wait until one of these has ended, and are then done
-//! together: they share round trips, the start of a statement, its commit and the wait for the disk.
+//! While few are under way, a request is carried out at once, alone. Later ones wait until one of these has ended, and
+//! are then carried out as a batch: they share round trips, the start of a statement, its commit and the wait for the
+//! disk. What a batch does not settle is carried out alone, as if it had not waited.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -13,41 +14,56 @@ use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 use super::{super::StoreError, connect::Pool};
 
-/// The most that is done by one transaction.
-const TOGETHER: usize = 32;
+/// The most requests of a batch.
+const BATCH: usize = 32;
 
-/// What can be done together with others of its kind.
+/// A request that can be carried out together with others of its kind.
 pub(super) trait Shared: Send + Sync + Sized + 'static {
     /// Its result.
     type Done: Send + 'static;
 
-    /// How many transactions of this kind are under way before others wait. With more, each does less.
+    /// How many batches of this kind are under way before other requests wait. With more, each does less.
     const AT_ONCE: usize;
-    /// How long others wait for a transaction under way. One that takes longer delays no others.
+    /// How long others wait for a batch under way. One that takes longer delays no others.
     const PATIENCE: Duration;
 
-    /// The session, of which it must be the only one of those done together.
+    /// The session, of which it must be the only one in a batch.
     fn only_of(&self) -> Option<&Arc<str>> {
         None
     }
 
-    /// Does one alone, or several together, and tells each caller.
-    fn carry_out(pool: Pool, waiting: Vec<Waiting<Self>>) -> impl Future<Output = ()> + Send;
+    /// Carries out one.
+    fn alone(&self, pool: &Pool) -> impl Future<Output = Result<Self::Done, StoreError>> + Send;
 
-    /// The outcome of one whose caller is not told any: the threads that did it have ended.
+    /// Carries out several, and returns their results in their order. `None` for one that is still to be carried out
+    /// alone: an error of one is no error of the others.
+    ///
+    /// # Errors
+    /// Of all of them: tried one by one they would only wait for a connection again.
+    fn together(pool: &Pool, batch: &[&Self]) -> impl Future<Output = Result<Vec<Settled<Self>>, StoreError>> + Send;
+
+    /// The outcome of one whose caller is not told any: the threads that carried it out have ended.
     fn lost(pool: &Pool) -> StoreError;
 }
 
-/// One that waits, and the channel for its outcome.
-pub(super) struct Waiting<S: Shared> {
-    pub(super) wanted: S,
+/// See [`Shared::together`].
+pub(super) type Settled<S> = Option<Result<<S as Shared>::Done, StoreError>>;
+
+/// A request that waits, and the channel for its result.
+struct Waiting<S: Shared> {
+    request: S,
     tell: oneshot::Sender<Result<S::Done, StoreError>>,
 }
 
 impl<S: Shared> Waiting<S> {
-    pub(super) fn tell(self, done: Result<S::Done, StoreError>) {
+    fn tell(self, done: Result<S::Done, StoreError>) {
         // The caller may have stopped waiting.
         let _ = self.tell.send(done);
+    }
+
+    async fn alone(self, pool: Pool) {
+        let done = self.request.alone(&pool).await;
+        self.tell(done);
     }
 }
 
@@ -56,7 +72,7 @@ struct Queue<S: Shared> {
     waiting: VecDeque<Waiting<S>>,
 }
 
-/// What the callers of a node want of one kind.
+/// The requests of one kind of a node's callers.
 pub(super) struct Group<S: Shared> {
     pool: Pool,
     /// The threads on which the store was opened, even for callers on others: its connections are there too.
@@ -64,8 +80,8 @@ pub(super) struct Group<S: Shared> {
     queue: Mutex<Queue<S>>,
 }
 
-/// One that does what is queued. Its place is released with the queue locked, so that nothing is queued unnoticed: by
-/// [`Worker::next`], or here if its threads end before.
+/// Carries out what is queued. Its place is released with the queue locked, so that nothing is queued unnoticed: by
+/// [`Worker::next_batch`], or here if its threads end before.
 struct Worker<S: Shared> {
     group: Arc<Group<S>>,
     works: bool,
@@ -89,11 +105,11 @@ impl<S: Shared> Group<S> {
         Arc::new(Group { pool, threads: Handle::current(), queue: Mutex::new(queue) })
     }
 
-    /// Does one, even if the caller stops waiting.
-    pub(super) async fn add(self: &Arc<Group<S>>, wanted: S) -> Result<S::Done, StoreError> {
+    /// Carries out a request, even if the caller stops waiting.
+    pub(super) async fn add(self: &Arc<Group<S>>, request: S) -> Result<S::Done, StoreError> {
         let (tell, told) = oneshot::channel();
-        if self.wait(Waiting { wanted, tell }) {
-            self.threads.spawn(go(Worker { group: self.clone(), works: true }));
+        if self.wait(Waiting { request, tell }) {
+            self.threads.spawn(work(Worker { group: self.clone(), works: true }));
         }
         told.await.unwrap_or_else(|_| Err(S::lost(&self.pool)))
     }
@@ -115,33 +131,53 @@ impl<S: Shared> Group<S> {
 
 impl<S: Shared> Worker<S> {
     /// Those that have waited longest, or `None` if none is queued.
-    fn next(&mut self) -> Option<Vec<Waiting<S>>> {
+    fn next_batch(&mut self) -> Option<Vec<Waiting<S>>> {
         let mut queue = self.group.queue();
-        let (mut sessions, mut next, mut left) = (HashSet::new(), Vec::new(), VecDeque::new());
-        while next.len() < TOGETHER
+        let (mut sessions, mut batch, mut left) = (HashSet::new(), Vec::new(), VecDeque::new());
+        while batch.len() < BATCH
             && let Some(one) = queue.waiting.pop_front()
         {
-            let is_other = one.wanted.only_of().is_none_or(|session| sessions.insert(session.clone()));
-            if is_other { next.push(one) } else { left.push_back(one) }
+            let is_other = one.request.only_of().is_none_or(|session| sessions.insert(session.clone()));
+            if is_other { batch.push(one) } else { left.push_back(one) }
         }
         while let Some(one) = left.pop_back() {
             queue.waiting.push_front(one);
         }
-        if next.is_empty() {
+        if batch.is_empty() {
             queue.under_way -= 1;
             self.works = false;
             return None;
         }
-        Some(next)
+        Some(batch)
     }
 }
 
-/// Does what is queued, one transaction after the other.
-async fn go<S: Shared>(mut worker: Worker<S>) {
-    while let Some(next) = worker.next() {
-        let done = tokio::spawn(S::carry_out(worker.group.pool.clone(), next));
+/// Carries out what is queued, one batch after the other.
+async fn work<S: Shared>(mut worker: Worker<S>) {
+    while let Some(batch) = worker.next_batch() {
+        let done = tokio::spawn(carry_out(worker.group.pool.clone(), batch));
         // It continues in its own task.
         let _ = timeout(S::PATIENCE, done).await;
+    }
+}
+
+async fn carry_out<S: Shared>(pool: Pool, mut batch: Vec<Waiting<S>>) {
+    if batch.len() == 1
+        && let Some(one) = batch.pop()
+    {
+        return one.alone(pool).await;
+    }
+    let requests: Vec<&S> = batch.iter().map(|one| &one.request).collect();
+    match S::together(&pool, &requests).await {
+        Ok(settled) => {
+            for (one, settled) in batch.into_iter().zip(settled) {
+                match settled {
+                    Some(done) => one.tell(done),
+                    None => drop(tokio::spawn(one.alone(pool.clone()))),
+                }
+            }
+        }
+        Err(error) => batch.into_iter().for_each(|one| one.tell(Err(error.clone()))),
     }
 }
 
@@ -149,9 +185,9 @@ async fn go<S: Shared>(mut worker: Worker<S>) {
 mod tests {
     use super::{super::connect::pool, *};
 
-    /// It notes with how many others it is done. One that is slow takes an hour.
+    /// It notes with how many others it is carried out. One that is slow takes an hour.
     struct Noted {
-        groups: Arc<Mutex<Vec<usize>>>,
+        batches: Arc<Mutex<Vec<usize>>>,
         is_slow: bool,
     }
 
@@ -160,12 +196,16 @@ mod tests {
         const AT_ONCE: usize = 1;
         const PATIENCE: Duration = Duration::from_millis(20);
 
-        async fn carry_out(_: Pool, waiting: Vec<Waiting<Noted>>) {
-            let groups = waiting.first().expect("one").wanted.groups.clone();
-            groups.lock().expect("unlocked").push(waiting.len());
-            let is_slow = waiting.iter().any(|one| one.wanted.is_slow);
-            tokio::time::sleep(if is_slow { Duration::from_secs(3600) } else { Duration::ZERO }).await;
-            waiting.into_iter().for_each(|one| one.tell(Ok(())));
+        async fn alone(&self, _: &Pool) -> Result<(), StoreError> {
+            self.batches.lock().expect("unlocked").push(1);
+            tokio::time::sleep(if self.is_slow { Duration::from_secs(3600) } else { Duration::ZERO }).await;
+            Ok(())
+        }
+
+        async fn together(_: &Pool, batch: &[&Noted]) -> Result<Vec<Settled<Noted>>, StoreError> {
+            let batches = &batch.first().expect("one").batches;
+            batches.lock().expect("unlocked").push(batch.len());
+            Ok(batch.iter().map(|_| Some(Ok(()))).collect())
         }
 
         fn lost(_: &Pool) -> StoreError {
@@ -177,8 +217,8 @@ mod tests {
     async fn r9_what_waits_is_done_together_and_what_is_slow_delays_no_others() {
         let url = "postgresql://localhost/none".parse().expect("a URL");
         let group = Group::new(pool(&url, 2, Arc::default()).expect("a pool"));
-        let groups = Arc::new(Mutex::new(Vec::new()));
-        let add = |is_slow| group.add(Noted { groups: groups.clone(), is_slow });
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let add = |is_slow| group.add(Noted { batches: batches.clone(), is_slow });
         let begun = tokio::time::Instant::now();
         let slow = async {
             add(true).await.expect("done");
@@ -193,6 +233,6 @@ mod tests {
         };
         let (slow, others) = tokio::join!(slow, others);
         assert!(slow >= Duration::from_secs(3600) && others < Duration::from_secs(1), "{slow:?} {others:?}");
-        assert_eq!(*groups.lock().expect("unlocked"), [1, 32, 32, 6]);
+        assert_eq!(*batches.lock().expect("unlocked"), [1, 32, 32, 6]);
     }
 }

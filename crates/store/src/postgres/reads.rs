@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use super::{
     super::StoreError,
     connect::{Held, Link, Pool, read},
-    group::{Shared, Waiting},
+    group::{Settled, Shared},
     rows::get,
 };
 
@@ -44,46 +44,26 @@ impl<R: Read> Shared for R {
     /// Several times what many short ones take: a long one, such as that of a large session, delays no others.
     const PATIENCE: Duration = Duration::from_millis(20);
 
-    async fn carry_out(pool: Pool, mut reads: Vec<Waiting<R>>) {
-        if reads.len() == 1
-            && let Some(one) = reads.pop()
-        {
-            return singly(&pool, one).await;
-        }
-        let held = match Held::of(&pool).await {
-            Ok(held) => held,
-            // Tried one by one they would only wait for a connection again.
-            Err(error) => return reads.into_iter().for_each(|one| one.tell(Err(error.clone()))),
-        };
-        let wanted: Vec<&R> = reads.iter().map(|one| &one.wanted).collect();
-        let found = R::all(&held, &wanted).await;
+    async fn alone(&self, pool: &Pool) -> Answer<R> {
+        read!(pool, |on| R::all(on, &[self]))?.pop().unwrap_or_else(|| Err(no_row()))
+    }
+
+    async fn together(pool: &Pool, batch: &[&R]) -> Result<Vec<Settled<R>>, StoreError> {
+        let held = Held::of(pool).await?;
+        let found = R::all(&held, batch).await;
         if found.is_ok() || !held.has_ended().await {
             held.give_back();
         }
-        match found {
-            Ok(found) => reads.into_iter().zip(found).for_each(|(one, found)| one.tell(found)),
+        Ok(match found {
+            Ok(found) => found.into_iter().map(Some).collect(),
             // What is unreadable of one session, or takes too long, is no error of the others.
-            Err(_) => {
-                for one in reads {
-                    let pool = pool.clone();
-                    tokio::spawn(async move { singly(&pool, one).await });
-                }
-            }
-        }
+            Err(_) => batch.iter().map(|_| None).collect(),
+        })
     }
 
     fn lost(_: &Pool) -> StoreError {
         StoreError::Failed("the store's threads have ended".to_owned())
     }
-}
-
-async fn singly<R: Read>(pool: &Pool, one: Waiting<R>) {
-    let found = alone(pool, &one.wanted).await;
-    one.tell(found);
-}
-
-async fn alone<R: Read>(pool: &Pool, wanted: &R) -> Answer<R> {
-    read!(pool, |on| R::all(on, &[wanted]))?.pop().unwrap_or_else(|| Err(no_row()))
 }
 
 /// The database did not answer for one of them.

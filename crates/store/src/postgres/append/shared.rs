@@ -1,6 +1,5 @@
-//! Appends of several sessions that are committed together, by one statement. It finds nothing of an append whose session is
-//! not at the expected position, and that does not affect the others. An append that is
-//! not stored this way is stored alone, or refused with the reason, as if it had not waited.
+//! Appends of several sessions that are committed together, by one statement. It finds nothing of an append whose session
+//! is not at the expected position, and that does not affect the others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +12,7 @@ use crate::{
     nodes::Epoch,
     postgres::{
         connect::{Held, Pool},
-        group::{Shared, Waiting},
+        group::{Settled, Shared},
         transaction::{at_once, transact},
     },
 };
@@ -34,46 +33,30 @@ impl Shared for Write {
         Some(&self.session_id)
     }
 
-    async fn carry_out(pool: Pool, mut appends: Vec<Waiting<Write>>) {
-        if appends.len() == 1
-            && let Some(one) = appends.pop()
-        {
-            return singly(&pool, one).await;
-        }
-        // So that all nodes lock sessions in one order.
-        appends.sort_unstable_by(|a, b| a.wanted.session_id.cmp(&b.wanted.session_id));
-        let held = match Held::of(&pool).await {
-            Ok(held) => held,
-            // Tried one by one they would only wait for a connection again.
-            Err(error) => return appends.into_iter().for_each(|one| one.tell(Err(error.clone()))),
-        };
-        let writes: Vec<&Write> = appends.iter().map(|one| &one.wanted).collect();
+    async fn alone(&self, pool: &Pool) -> Result<Option<Epoch>, StoreError> {
+        transact(pool, self).await
+    }
+
+    async fn together(pool: &Pool, batch: &[&Write]) -> Result<Vec<Settled<Write>>, StoreError> {
+        let held = Held::of(pool).await?;
         let history = held.history.clone();
-        let rows = at_once(held, whole(&writes, true)).await.map_err(StoreError::from);
+        // So that all nodes lock sessions in one order.
+        let mut sorted = batch.to_vec();
+        sorted.sort_unstable_by(|a, b| a.session_id.cmp(&b.session_id));
+        let rows = at_once(held, whole(&sorted, true)).await.map_err(StoreError::from);
         let stored = match &rows {
             // It is committed, so an unreadable result is no reason to repeat it.
             Ok(rows) => stored(rows).map_err(|_| history.unknown()),
             Err(error) => Err(error.clone()),
         };
-        for one in appends {
-            let lease = stored.as_ref().map(|stored| stored.get(one.wanted.session_id.as_bytes()).copied());
-            match lease {
-                Ok(Some(lease)) => one.tell(Ok(lease)),
-                Err(StoreError::Unknown) => one.tell(Err(StoreError::Unknown)),
-                _ => {
-                    let pool = pool.clone();
-                    tokio::spawn(async move { singly(&pool, one).await });
-                }
-            }
-        }
+        Ok(match stored {
+            Ok(stored) => batch.iter().map(|one| stored.get(one.session_id.as_bytes()).copied().map(Ok)).collect(),
+            Err(StoreError::Unknown) => batch.iter().map(|_| Some(Err(StoreError::Unknown))).collect(),
+            Err(_) => batch.iter().map(|_| None).collect(),
+        })
     }
 
     fn lost(pool: &Pool) -> StoreError {
         pool.history.unknown()
     }
-}
-
-async fn singly(pool: &Pool, one: Waiting<Write>) {
-    let stored = transact(pool, &one.wanted).await;
-    one.tell(stored);
 }
