@@ -61,8 +61,8 @@ impl Talk {
             self.later.insert(key.to_owned());
             return Ok(());
         }
-        self.shown().await?;
-        if self.over || !self.pending.iter().any(|pending| pending == key) {
+        self.enter_early().await?;
+        if self.ended || !self.pending.iter().any(|pending| pending == key) {
             // What was typed before has ended the chat, or the turn.
             return Ok(());
         }

@@ -52,7 +52,7 @@ pub(super) struct Lines {
     /// How often something was shown that needs a reply.
     shown: Arc<AtomicU64>,
     /// The input's end came where nobody could use it.
-    over: bool,
+    ended: bool,
 }
 
 impl Lines {
@@ -83,7 +83,7 @@ impl Lines {
                 }
             }
         });
-        Ok(Lines { wanted, read, reading: false, began: false, asks, shown, over: false })
+        Ok(Lines { wanted, read, reading: false, began: false, asks, shown, ended: false })
     }
 
     /// Whether more input has arrived after the lines that were read. Input of which nothing was read may be meant for
@@ -94,7 +94,7 @@ impl Lines {
 
     /// The next line. If this future is dropped, the next call gets it.
     pub(super) async fn next(&mut self) -> Read {
-        if std::mem::take(&mut self.over) {
+        if std::mem::take(&mut self.ended) {
             return Ok(None);
         }
         if !self.reading {
@@ -116,7 +116,7 @@ impl Lines {
     /// A line that was typed before now. `None`: there is none, and from now on what is typed may be a reply to what is
     /// shown; an unfinished line is dropped.
     pub(super) async fn early(&mut self) -> Read {
-        if self.asks && !self.over {
+        if self.asks && !self.ended {
             let read = match self.read.try_recv() {
                 Ok(read) => {
                     self.reading = false;
@@ -147,12 +147,12 @@ impl Lines {
 
     /// Keeps the end of the input, for the next one who wants a line.
     pub(super) fn keep_end(&mut self) {
-        self.over = true;
+        self.ended = true;
     }
 
     /// Whether the end of the input is kept.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
     }
 }
 

@@ -6,11 +6,11 @@ mod lines;
 mod link;
 mod place;
 mod printer;
+mod send;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use clap::Args;
-use countersign_core::limits::MESSAGE_FRAME_BYTES;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,7 +23,7 @@ use self::{
 };
 use crate::{
     Outcome,
-    approvals::show::{self, list, one},
+    approvals::show::{self, list},
     conversation::Page,
     desk::Asked,
     failure::{Exit, Failure},
@@ -91,7 +91,7 @@ struct Talk {
     printer: Printer,
     lines: Lines,
     /// Whether the person has ended the chat.
-    over: bool,
+    ended: bool,
     interrupts: Signal,
     /// A prefix that keeps the request ids of this program apart from others, and their count.
     unique: String,
@@ -153,7 +153,7 @@ impl Chat {
             later: HashSet::new(),
             printer: Printer::default(),
             lines: Lines::new(asks).map_err(|error| format!("the input cannot be read: {error}"))?,
-            over: false,
+            ended: false,
             interrupts,
             unique: unique(),
             requests: 0,
@@ -250,7 +250,7 @@ impl Talk {
 
     /// Continues until the person ends it, or the input does.
     async fn run(&mut self) -> Outcome {
-        while !self.over {
+        while !self.ended {
             if self.is_running() {
                 self.follow().await?;
                 continue;
@@ -286,7 +286,7 @@ impl Talk {
             "" => {}
             // A program has no commands: whatever its users write is a message.
             message if self.json => self.say(message).await?,
-            "/quit" => self.over = true,
+            "/quit" => self.ended = true,
             "/help" => tell(&visible(&format!("{HELP}{}", self.resuming()))),
             "/pending" => self.later.clear(),
             "/cancel" | "/retry" if self.new.is_some() => tell("nothing was said yet"),
@@ -305,10 +305,10 @@ impl Talk {
     /// Follows the turn until it pauses or ends. What a person types meanwhile is a command or a queued message.
     async fn follow(&mut self) -> Outcome {
         let mut cancelled = false;
-        while self.is_running() && !self.over {
+        while self.is_running() && !self.ended {
             tokio::select! {
                 frame = next(&self.server, &mut self.link) => self.take(frame).await?,
-                line = self.lines.next(), if self.asks && !self.lines.is_over() => match line? {
+                line = self.lines.next(), if self.asks && !self.lines.has_ended() => match line? {
                     Some(line) => self.entered(line.text.trim()).await?,
                     None => self.lines.keep_end(),
                 },
@@ -325,8 +325,8 @@ impl Talk {
     }
 
     /// Takes what was typed before the request on the screen was shown, so that it is no reply to that.
-    async fn shown(&mut self) -> Outcome {
-        while !self.over
+    async fn enter_early(&mut self) -> Outcome {
+        while !self.ended
             && let Some(line) = self.lines.early().await?
         {
             self.entered(line.text.trim()).await?;
@@ -343,7 +343,7 @@ impl Talk {
                 line = self.lines.next() => return Ok(match line? {
                     Some(line) if about.is_some() && self.lines.is_early(&line) => {
                         self.entered(line.text.trim()).await?;
-                        if self.over {
+                        if self.ended {
                             return Ok(Typed::End);
                         }
                         self.prompt(self.prompt_for(about));
@@ -487,101 +487,6 @@ impl Talk {
     /// How to resume the session later, to follow other words; empty if there is no session.
     fn resuming(&self) -> String {
         if self.is_made() { format!("; {}", self.server.resuming(&self.session)) } else { String::new() }
-    }
-
-    /// Sends a message. While a request is pending or the turn is running, it is queued.
-    async fn say(&mut self, text: &str) -> Outcome {
-        if !self.json {
-            self.printer.typed(text);
-        }
-        // A held turn may have the status `running` while requests are pending in it.
-        let waits = self.status == "awaiting_input" || self.is_running() || !self.pending.is_empty();
-        let before = self.status.clone();
-        let mut members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
-        if let Some(NewSession { agent: Some(agent) }) = &self.new {
-            members.push_str(&format!(",\"agent\":{}", json!(agent)));
-        }
-        if let Some(exit) = self.request("message", &members).await? {
-            if !self.asks {
-                return Err(Failure::new(exit, "the message was refused"));
-            }
-            self.printer.refused();
-        } else if waits {
-            tell("queued");
-        } else {
-            self.continued();
-            if self.status == before {
-                // Its own status follows.
-                "running".clone_into(&mut self.status);
-            }
-        }
-        Ok(())
-    }
-
-    async fn cancel(&mut self) -> Outcome {
-        tell("cancelling");
-        if self.request("cancel", "").await?.is_none() {
-            // Its end follows.
-            self.continued();
-        }
-        Ok(())
-    }
-
-    async fn retry(&mut self) -> Outcome {
-        let path = ["sessions", &self.session, "retry"];
-        match self.server.answer(Method::POST, &path, &[], Some("{}".to_owned())).await {
-            Ok(_) => {
-                "running".clone_into(&mut self.status);
-                self.continued();
-            }
-            Err(failure) if failure.exit == Exit::Refused => tell(&failure.text),
-            Err(failure) => return Err(failure),
-        }
-        Ok(())
-    }
-
-    /// Sends a frame with these members, and waits until it is acknowledged. A refusal is shown, and its exit code returned.
-    async fn request(&mut self, kind: &str, members: &str) -> Result<Option<Exit>, Failure> {
-        self.requests += 1;
-        let id = format!("chat-{}-{}", self.unique, self.requests);
-        let comma = if members.is_empty() { "" } else { "," };
-        let frame = format!(
-            "{{\"type\":{},\"session_id\":{},\"request_id\":{}{comma}{members}}}",
-            json!(kind),
-            json!(self.session),
-            json!(id)
-        );
-        if frame.len() > MESSAGE_FRAME_BYTES {
-            // A server would close the connection, and close it again after the frame was resent.
-            let length = frame.len();
-            tell(&format!(
-                "that is too long: its frame has {length} bytes, and a server takes {MESSAGE_FRAME_BYTES} (too_large)"
-            ));
-            return Ok(Some(of_code("too_large")));
-        }
-        self.link.send(&frame).await;
-        self.unacknowledged = Some(frame);
-        let answered = tokio::time::timeout(ANSWERED, self.acknowledged(&id)).await;
-        self.unacknowledged = None;
-        answered.map_err(|_| self.silent())?
-    }
-
-    async fn acknowledged(&mut self, id: &str) -> Result<Option<Exit>, Failure> {
-        loop {
-            let frame = next(&self.server, &mut self.link).await;
-            let answer = frame.as_ref().ok().filter(|frame| frame["request_id"] == id);
-            let answer = answer.map(|frame| match frame["type"].as_str() {
-                Some("ack") => None,
-                _ => Some(of_code(frame["code"].as_str().unwrap_or_default())),
-            });
-            if answer == Some(None) && self.new.take().is_some() {
-                tell(&format!("session {}", one(&self.session)));
-            }
-            self.take(frame).await?;
-            if let Some(refused) = answer {
-                return Ok(refused);
-            }
-        }
     }
 }
 

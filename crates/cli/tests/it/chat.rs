@@ -139,6 +139,26 @@ async fn u3_chat_queues_lines_and_takes_commands_while_the_turn_runs() {
     assert_eq!(chat.ended(), Some(0));
 }
 
+/// Ctrl+D hands it over without the end of a line.
+#[tokio::test]
+async fn u3_x_text_without_an_end_neither_delays_a_request_nor_decides_it() {
+    let server = slow_then_trade().start().await;
+    let mut chat = server.terminal(&["chat", "go"], &[]);
+    chat.see("[calls slow");
+    chat.press("a\x04");
+    chat.see("a");
+    std::fs::write(server.path("over"), "").unwrap();
+    chat.see("not now (n)> ");
+    chat.press("\n");
+    chat.see("queued");
+    chat.see("not now (n)> ");
+    assert!(server.calls().is_empty(), "{}", chat.shown());
+    pending(&server);
+    chat.type_line("a");
+    chat.see("You said a.");
+    assert_eq!(server.calls().len(), 1);
+}
+
 #[tokio::test]
 async fn u3_chat_edits_in_an_editor_and_shows_the_diff() {
     let server = talkative().start().await;
