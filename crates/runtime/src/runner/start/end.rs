@@ -22,7 +22,7 @@ use crate::{
         hold::{Ending, Hold},
         stop::Why,
     },
-    run_state::{RunState, RunStateError, Staged, journal},
+    run_state::{RunState, RunStateError, journal},
     runner::{
         config::CancelHandle,
         error::{Cause, RunError},
@@ -150,7 +150,6 @@ impl Session {
         }
         let guardrails = self.watch.seen().guardrails.clone();
         let mut saved = self.saved(RunState::of_session(entries, state.clone()));
-        saved.staged = self.kept_for(&saved);
         saved.suspended = self.runtime.inner.suspended(&state);
         Ok(RunResult {
             final_output: outcome,
@@ -187,11 +186,6 @@ impl Session {
         }
     }
 
-    /// The decisions that cannot take effect yet, except those on interruptions withdrawn since.
-    fn kept_for(&self, state: &RunState) -> Vec<Staged> {
-        self.kept.iter().filter(|staged| state.waits(staged.call)).cloned().collect()
-    }
-
     fn saved(&self, state: RunState) -> RunState {
         let mut state = state.like(self.before.as_ref());
         state.max_turns = self.max_turns;
@@ -201,15 +195,16 @@ impl Session {
             state.once = before.once.clone();
         }
         state.guardrails.clone_from(&self.watch.seen().guardrails);
+        // The decisions that cannot take effect yet, except those on interruptions withdrawn since.
+        state.staged = self.kept.iter().filter(|staged| state.waits(staged.call)).cloned().collect();
         state
     }
 
     /// Why the turn failed, or that it was cancelled.
     fn failed(&self, entries: Vec<Arc<Entry>>, state: &session::Session) -> RunError {
         let (failure, limit) = (state.failure.clone(), state.turn_calls);
-        let mut state = self.saved(RunState::of_session(entries, state.clone()));
+        let state = self.saved(RunState::of_session(entries, state.clone()));
         let Some(failure) = failure else { return RunError::new(Cause::Cancelled, Some(state)) };
-        state.staged = self.kept_for(&state);
         let stopped = self.watch.seen().stopped.take();
         let message = failure.message.clone();
         let cause = match (&failure.why, stopped.map(|stop| stop.why)) {
