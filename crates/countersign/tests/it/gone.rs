@@ -18,7 +18,8 @@ use countersign::{
     store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolError},
 };
-use countersign_runtime::run::{CheckpointQuery, NewFork, NewRetry, NewRun};
+use countersign_core::approval::rule::Always;
+use countersign_runtime::run::{CheckpointQuery, NewFork, NewNote, NewRetry, NewRun, NewSession, RuleQuery, RuleState};
 use futures::{StreamExt as _, future::BoxFuture, stream::BoxStream};
 use serde_json::json;
 use tokio::task::yield_now;
@@ -311,4 +312,36 @@ async fn r6_what_a_late_decision_times_out_goes_on_though_its_caller_is_gone() {
         stored += u32::from(comes_to(COMPLETED, before, &runtime, "s").await);
     }
     assert!(stored > 0);
+}
+
+/// Nothing has to continue after these, but they are the same commands wherever they come from.
+#[tokio::test]
+async fn r3_a_command_that_has_begun_is_stored_though_its_caller_is_gone() {
+    // Of none of them is the first step the last.
+    for yields in 1..YIELDS {
+        let runtime = runtime(slow(), TRADE, LONG);
+        let stored = async || {
+            for _ in 0..200 {
+                yield_now().await;
+            }
+            runtime.session(&me(), "s").await.expect("session")
+        };
+        let new = NewSession { session_id: Some("s".into()), ..NewSession::default() };
+        given_up(yields, runtime.create_session(&me(), new)).await;
+        assert_eq!(stored().await.status, Status::Idle);
+
+        given_up(yields, runtime.rename_session(&me(), "s", "Trades")).await;
+        assert_eq!(stored().await.title.as_deref(), Some("Trades"));
+
+        send(&runtime, "s", "go").await.expect("paused");
+        given_up(yields, runtime.note(&me(), "s_1", NewNote::Comment("why?".into()), None)).await;
+        stored().await;
+        assert_eq!(runtime.approval(&me(), "s_1").await.expect("approval").updates.len(), 1);
+
+        decide(&runtime, "s_1", vec![Decision::approve().always(Always::Session)]).await.expect("a rule");
+        given_up(yields, runtime.revoke_rule(&me(), "s_1.0")).await;
+        stored().await;
+        let rules = runtime.rules(&me(), RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules");
+        assert_eq!(rules.rows.iter().map(|rule| rule.state).collect::<Vec<_>>(), [RuleState::Ended]);
+    }
 }

@@ -11,6 +11,7 @@ use countersign_core::{
 use serde_json::{json, value::RawValue};
 
 use super::{
+    command::to_the_end,
     ids::{session_id, unique},
     inner::Runtime,
     inputs::NewSession,
@@ -28,7 +29,8 @@ impl Runtime {
     /// `invalid_session_id`, `unknown_agent`, `session_not_found` (another owner's id), `store_unavailable`.
     pub async fn create_session(&self, by: &Principal, new: NewSession) -> Result<SessionView, Refusal> {
         let live = self.inner.live(&session_id(new.session_id.as_deref())?);
-        contested!(self.create_session_in(&live, by, &new).await)
+        let (runtime, by) = (self.clone(), by.clone());
+        to_the_end(async move { contested!(runtime.create_session_in(&live, &by, &new).await) }).await
     }
 
     async fn create_session_in(

@@ -12,7 +12,7 @@ use countersign_core::{
     refusal::Refusal,
 };
 
-use super::{ids::kept_id, inner::Runtime, inputs::Stored, live::uses::LiveRef, nodes::contested};
+use super::{command::to_the_end, ids::kept_id, inner::Runtime, inputs::Stored, live::uses::LiveRef, nodes::contested};
 use crate::store::{Durability, index::Purpose};
 pub use countersign_core::decide::note::NewNote;
 
@@ -57,10 +57,14 @@ impl Runtime {
         let (session_id, n) = parse_approval_key(approval_key).ok_or_else(not_found)?;
         let live = self.inner.named(session_id).map_err(|_| not_found())?;
         let input = NoteInput { n, note, by: by.clone(), request_id: None };
-        let id = request_id.as_deref();
-        let noted = contested!(self.note_in(&live, (approval_key, id), input.clone(), follow).await);
-        let follow = self.inner.or_refused(noted).await?;
-        Ok(Stored { session_id: live.session_id.clone(), follow })
+        let (runtime, key) = (self.clone(), approval_key.to_owned());
+        to_the_end(async move {
+            let of = (&*key, request_id.as_deref());
+            let noted = contested!(runtime.note_in(&live, of, input.clone(), follow).await);
+            let follow = runtime.inner.or_refused(noted).await?;
+            Ok(Stored { session_id: live.session_id.clone(), follow })
+        })
+        .await
     }
 
     async fn note_in(

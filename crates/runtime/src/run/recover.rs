@@ -269,7 +269,7 @@ impl Inner {
     async fn time_out_in(&self, live: &LiveRef, n: InterruptionNo) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         let state = self.load(live, &mut guard).await?;
-        if self.times_out(live, &mut guard, n).await? {
+        if self.store_time_out(live, &mut guard, n).await? {
             return Ok(true);
         }
         let Some(transition) = Draft::new(&state, self.now()).remind(n) else { return Ok(false) };
@@ -278,10 +278,10 @@ impl Inner {
     }
 
     /// Whether the deadline of an interruption has passed by now; its time-out is stored then.
-    async fn timed_out(self: Arc<Self>, live: LiveRef, n: InterruptionNo) -> Result<bool, Refusal> {
+    async fn time_out_if_due(self: Arc<Self>, live: LiveRef, n: InterruptionNo) -> Result<bool, Refusal> {
         let mut guard = live.lock().await;
         self.load(&live, &mut guard).await?;
-        let stored = self.times_out(&live, &mut guard, n).await?;
+        let stored = self.store_time_out(&live, &mut guard, n).await?;
         drop(guard);
         if stored {
             self.spawn_driver(live);
@@ -290,7 +290,7 @@ impl Inner {
     }
 
     /// Stores the time-out of an interruption, if its deadline has passed by the store's clock too.
-    async fn times_out(&self, live: &LiveRef, guard: &mut LiveState, n: InterruptionNo) -> Result<bool, Refusal> {
+    async fn store_time_out(&self, live: &LiveRef, guard: &mut LiveState, n: InterruptionNo) -> Result<bool, Refusal> {
         let state = guard.state()?;
         let Some(transition) = Draft::of(state.clone(), self.now()).time_out(n, &self.agents) else { return Ok(false) };
         let not_before = state.waiting(n).and_then(|open| open.asked.expires_at);
@@ -318,7 +318,7 @@ impl Inner {
             let due = state.waiting(n).and_then(|open| open.asked.expires_at);
             if Draft::of(state.clone(), self.now()).time_out(n, &self.agents).is_some() {
                 drop(guard);
-                let timed_out = to_the_end(self.clone().timed_out(live.clone(), n)).await?;
+                let timed_out = to_the_end(self.clone().time_out_if_due(live.clone(), n)).await?;
                 // Otherwise the session has changed since: the whole reply is retried.
                 return Err(match timed_out {
                     true => self.already_resolved(&live.session_id, n).await?,

@@ -13,7 +13,9 @@ use countersign_core::{
     refusal::{Code, Refusal},
 };
 
-use super::{inner::Runtime, live::uses::LiveRef, nodes::contested, refusals::owned, view::SessionView};
+use super::{
+    command::to_the_end, inner::Runtime, live::uses::LiveRef, nodes::contested, refusals::owned, view::SessionView,
+};
 use crate::store::Durability;
 
 impl Runtime {
@@ -25,7 +27,8 @@ impl Runtime {
     pub async fn rename_session(&self, by: &Principal, session_id: &str, title: &str) -> Result<SessionView, Refusal> {
         let live = self.inner.named(session_id)?;
         let renamed = Renamed { title: rename::title(title)?, by: by.subject.clone() };
-        contested!(self.rename_session_in(&live, by, renamed.clone()).await)
+        let (runtime, by) = (self.clone(), by.clone());
+        to_the_end(async move { contested!(runtime.rename_session_in(&live, &by, renamed.clone()).await) }).await
     }
 
     async fn rename_session_in(

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     authority::Suspension,
+    command::to_the_end,
     inner::{Inner, Runtime},
     live::uses::LiveRef,
     nodes::contested,
@@ -171,7 +172,8 @@ impl Runtime {
         let not_found = || rule_not_found(id);
         let (session_id, rule) = RuleId::parse(id).ok_or_else(not_found)?;
         let live = self.inner.named(session_id).map_err(|_| not_found())?;
-        contested!(self.revoke_rule_in(&live, by, id, rule).await)
+        let (runtime, by, id) = (self.clone(), by.clone(), id.to_owned());
+        to_the_end(async move { contested!(runtime.revoke_rule_in(&live, &by, &id, rule).await) }).await
     }
 
     async fn revoke_rule_in(

@@ -28,7 +28,6 @@ use serde_json::{Value, value::RawValue};
 use super::{
     extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id},
     sessions::outcome,
-    work::to_the_end,
 };
 use crate::{app::App, auth::pass::Pass, problem::Problem};
 
@@ -287,7 +286,6 @@ async fn note(
     note: NewNote,
     request_id: Option<String>,
 ) -> Result<Json<ApprovalView>, Problem> {
-    let (runtime, teller, of) = (app.runtime.clone(), by.clone(), key.clone());
-    to_the_end(async move { runtime.note(&teller, &of, note, request_id).await }).await?;
+    app.runtime.note(&by, &key, note, request_id).await?;
     Ok(Json(app.runtime.approval(&by, &key).await?))
 }

@@ -25,7 +25,6 @@ mod rules;
 mod runs;
 mod sessions;
 mod webhooks;
-mod work;
 
 use std::collections::BTreeSet;
 

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     extract::{Body, Caller, Params, Segment, page_limit, request_id},
     sessions::created,
-    work::to_the_end,
 };
 use crate::{
     app::App,
@@ -120,7 +119,6 @@ pub(super) async fn fork(
         },
     };
     let new = NewFork { checkpoint: body.checkpoint, session_id: new_id, edit, run: body.run, request_id };
-    let runtime = app.runtime.clone();
-    let MadeFork { session, made } = to_the_end(async move { runtime.fork(&by, &session_id, new).await }).await?;
+    let MadeFork { session, made } = app.runtime.fork(&by, &session_id, new).await?;
     Ok(if made { created(session) } else { Json(session).into_response() })
 }

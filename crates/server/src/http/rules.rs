@@ -5,10 +5,7 @@ use countersign_runtime::run::{RuleQuery, RuleState, RuleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    extract::{Caller, Params, Segment, page_limit},
-    work::to_the_end,
-};
+use super::extract::{Caller, Params, Segment, page_limit};
 use crate::{app::App, problem::Problem};
 
 /// The query of `GET /v1/rules`.
@@ -47,7 +44,5 @@ pub(super) async fn revoke(
     Caller(by): Caller,
     Segment(id): Segment,
 ) -> Result<Json<RuleView>, Problem> {
-    let runtime = app.runtime.clone();
-    let rule = to_the_end(async move { runtime.revoke_rule(&by, &id).await }).await?;
-    Ok(Json(rule))
+    Ok(Json(app.runtime.revoke_rule(&by, &id).await?))
 }

@@ -17,7 +17,6 @@ use serde_json::Value;
 use super::{
     extract::{Body, Caller, Segment, request_id},
     sessions::created,
-    work::to_the_end,
 };
 use crate::{
     app::App,
@@ -50,8 +49,7 @@ pub(super) async fn start(
     let session_id =
         body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, Makes::Run(&graph), key)));
     let new = NewRun { session_id, state: body.state, request_id };
-    let runtime = app.runtime.clone();
-    let BegunRun { session, made } = to_the_end(async move { runtime.start_run(&by, &graph, new).await }).await?;
+    let BegunRun { session, made } = app.runtime.start_run(&by, &graph, new).await?;
     Ok(if made { created(session) } else { Json(session).into_response() })
 }
 
@@ -75,9 +73,7 @@ pub(super) async fn edit(
     Body(body): Body<EditState>,
 ) -> Result<Json<StateView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    let runtime = app.runtime.clone();
-    let state = to_the_end(async move { runtime.edit_run(&by, &session_id, body.update, request_id).await }).await?;
-    Ok(Json(state))
+    Ok(Json(app.runtime.edit_run(&by, &session_id, body.update, request_id).await?))
 }
 
 /// The body of `POST /v1/sessions/{session_id}/retry`; may be absent.
@@ -102,7 +98,5 @@ pub(super) async fn retry(
 ) -> Result<Json<SessionView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     let new = NewRetry { more_calls: body.more_calls.map_or(0, NonZeroU32::get), request_id };
-    let runtime = app.runtime.clone();
-    let session = to_the_end(async move { runtime.retry(&by, &session_id, new).await }).await?;
-    Ok(Json(session))
+    Ok(Json(app.runtime.retry(&by, &session_id, new).await?))
 }

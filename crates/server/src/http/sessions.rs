@@ -21,7 +21,6 @@ use serde_json::value::RawValue;
 use super::{
     events,
     extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id, wants_events},
-    work::to_the_end,
 };
 use crate::{
     app::App,
@@ -68,8 +67,7 @@ pub(super) async fn create(
         None => false,
     };
     let new = NewSession { session_id, agent: body.agent, locale: body.locale, context: body.context };
-    let runtime = app.runtime.clone();
-    let view = to_the_end(async move { runtime.create_session(&by, new).await }).await?;
+    let view = app.runtime.create_session(&by, new).await?;
     if known {
         return Ok(Json(view).into_response());
     }
@@ -156,8 +154,7 @@ pub(super) async fn change(
     Segment(session_id): Segment,
     Body(body): Body<ChangeSession>,
 ) -> Result<Json<SessionView>, Problem> {
-    let runtime = app.runtime.clone();
-    Ok(Json(to_the_end(async move { runtime.rename_session(&by, &session_id, &body.title).await }).await?))
+    Ok(Json(app.runtime.rename_session(&by, &session_id, &body.title).await?))
 }
 
 pub(super) async fn delete(
@@ -165,8 +162,7 @@ pub(super) async fn delete(
     Caller(by): Caller,
     Segment(session_id): Segment,
 ) -> Result<StatusCode, Problem> {
-    let runtime = app.runtime.clone();
-    to_the_end(async move { runtime.delete_session(&by, &session_id).await }).await?;
+    app.runtime.delete_session(&by, &session_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -216,14 +212,10 @@ pub(super) async fn send(
         on_pending: body.on_pending,
     };
     let follow = wants_events(&headers);
-    let (runtime, sender) = (app.runtime.clone(), pass.by().clone());
-    let stored = to_the_end(async move {
-        match follow {
-            true => runtime.message_followed(&sender, message).await,
-            false => runtime.message(&sender, message).await,
-        }
-    })
-    .await?;
+    let stored = match follow {
+        true => app.runtime.message_followed(pass.by(), message).await?,
+        false => app.runtime.message(pass.by(), message).await?,
+    };
     app.metrics.message(Transport::Http);
     match stored.follow {
         Some(subscription) => Ok(events::turn(app, pass, subscription)),
@@ -262,7 +254,6 @@ pub(super) async fn cancel(
     Body(body): Body<CancelTurn>,
 ) -> Result<Json<SessionView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
-    let (runtime, canceller, session) = (app.runtime.clone(), by.clone(), session_id.clone());
-    to_the_end(async move { runtime.cancel(&canceller, &session, request_id).await }).await?;
+    app.runtime.cancel(&by, &session_id, request_id).await?;
     Ok(Json(app.runtime.session(&by, &session_id).await?))
 }
