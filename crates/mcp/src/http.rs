@@ -170,7 +170,7 @@ impl Http {
     fn bounded(&self, events: BoxStream<'static, Result<Sse, SseError>>) -> BoxStream<'static, Result<Sse, SseError>> {
         let warnings = self.warnings.clone();
         let bounded = move |mut event: Sse| {
-            if let Some(instead) = event.data.as_deref().and_then(|text| pipes::in_place(text, &warnings)) {
+            if let Some(instead) = event.data.as_deref().and_then(|text| pipes::in_place_of_event(text, &warnings)) {
                 event.data = instead;
             }
             event

@@ -113,11 +113,27 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
 /// The replacement for a message that did not come as a line: an error for the request that it answers, or nothing, if
 /// it has too many values; the same with all its digits, if it would lose some. `None`: it is read as it is.
 pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
-    let mut line = Line::default();
-    text.bytes().for_each(|byte| line.take(byte));
-    let Some(wrong) = line.wrong().filter(|wrong| *wrong == TOO_MANY) else { return digits::kept(text).map(Some) };
+    let line = Line::of(text);
+    // Its bytes are bounded before: one of exactly as many as are read has no more values than others.
+    if !line.has_too_many() {
+        return digits::kept(text).map(Some);
+    }
     line.warn(warnings);
-    Some(line.answered(wrong).and_then(|error| serde_json::to_string(&error).ok()))
+    Some(line.answered(TOO_MANY).and_then(|error| serde_json::to_string(&error).ok()))
+}
+
+/// The same for an event of a stream, of which the protocol's library drops what it cannot read: an error for the
+/// request that it answers, or that would wait for another answer until its time is over.
+pub(super) fn in_place_of_event(text: &str, warnings: &Warnings) -> Option<Option<String>> {
+    let instead = in_place(text, warnings);
+    let read = instead.as_ref().map_or(Some(text), Option::as_deref);
+    let is_read = |text| serde_json::from_str::<ServerJsonRpcMessage>(text).is_ok();
+    if read.is_none_or(is_read) {
+        return instead;
+    }
+    tracing::debug!("an event of an MCP server is not a message of the protocol");
+    let error = Line::of(text).answered(UNREADABLE).and_then(|error| serde_json::to_string(&error).ok());
+    error.map(Some).or(instead)
 }
 
 impl<R, W> Transport<RoleClient> for Pipes<R, W>
@@ -175,6 +191,13 @@ struct Line {
 }
 
 impl Line {
+    /// The state after a whole message, which may have line ends between its values.
+    fn of(text: &str) -> Line {
+        let mut line = Line::default();
+        text.bytes().for_each(|byte| line.take(byte));
+        line
+    }
+
     fn take(&mut self, byte: u8) {
         self.bytes += 1;
         if self.in_string {
@@ -197,7 +220,7 @@ impl Line {
                 self.ended();
             }
             b':' if self.depth == 1 => self.key = std::mem::take(&mut self.word),
-            b' ' | b'\t' | b'\r' => {}
+            b' ' | b'\t' | b'\r' | b'\n' => {}
             _ => {
                 self.in_string = byte == b'"';
                 self.keep(byte);
@@ -209,9 +232,13 @@ impl Line {
     fn wrong(&self) -> Option<&'static str> {
         match self {
             Line { bytes: MESSAGE_BYTES.., .. } => Some(TOO_LONG),
-            Line { values, .. } if *values > JSON_VALUES => Some(TOO_MANY),
+            line if line.has_too_many() => Some(TOO_MANY),
             _ => None,
         }
+    }
+
+    fn has_too_many(&self) -> bool {
+        self.values > JSON_VALUES
     }
 
     /// Logs that it is not read.
@@ -330,6 +357,35 @@ mod tests {
             Some(None),
             "a notification answers nothing"
         );
+    }
+
+    #[test]
+    fn s13_r9_a_message_over_several_lines_is_answered_in_its_place_too() {
+        let of = |ones: usize| {
+            let ones = "1,".repeat(ones);
+            format!(
+                "{{\n  \"jsonrpc\": \"2.0\",\n  \"id\"\n: 7\n,\"result\": {{ \"content\": [], \"x\": [{ones}1] }}\n}}\n"
+            )
+        };
+        let instead = in_place(&of(JSON_VALUES), &Warnings::default()).flatten().expect("an error");
+        assert_eq!(serde_json::from_str::<Value>(&instead).expect("JSON"), error(&json!(7), TOO_MANY));
+        // White space makes it as long as the longest that is read.
+        let many = of(JSON_VALUES);
+        let longest = format!("{many}{}", " ".repeat(MESSAGE_BYTES - many.len()));
+        assert_eq!(in_place(&longest, &Warnings::default()), Some(Some(instead)));
+    }
+
+    #[test]
+    fn s13_an_event_that_cannot_be_read_is_an_error_for_its_request_and_is_not_waited_for() {
+        let nan = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{"x":NaN}}}"#;
+        for text in [nan.to_owned(), nan.replace(',', ",\n")] {
+            let instead = in_place_of_event(&text, &Warnings::default()).flatten().expect("an error");
+            assert_eq!(serde_json::from_str::<Value>(&instead).expect("JSON"), error(&json!(7), UNREADABLE));
+        }
+        // What answers nothing stays as it is.
+        for text in ["", "ping", r#"{"jsonrpc":"2.0","id":7,"method":5}"#, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#] {
+            assert_eq!(in_place_of_event(text, &Warnings::default()), None, "{text}");
+        }
     }
 
     #[tokio::test]

@@ -314,6 +314,8 @@ mod tests {
             let answer = answered(kind, body).await.expect("a result");
             assert_eq!(answer["result"]["structuredContent"]["x"][8], 1, "{kind}");
         }
+        let nan = answered(EVENTS, event(&of("NaN", 9))).await.expect("an error");
+        assert_eq!((&nan["id"], &nan["error"]["message"]), (&7.into(), &crate::pipes::UNREADABLE.into()));
         let digits = "123456789012345678901234567890";
         for (kind, body) in [(JSON, of(digits, 9)), (EVENTS, event(&of(digits, 9)))] {
             let answer = answered(kind, body).await.expect("a result");

@@ -20,6 +20,8 @@ use countersign_engine::tool::{Approval, Hints, Tool, ToolEntry, ToolError, Tool
 
 /// Longest name of a tool: model providers accept no longer ones.
 const NAME_BYTES: usize = 64;
+/// Longest name of a tool at its server, in bytes: it is recorded with each request about a call.
+const OWN_NAME_BYTES: usize = 1024;
 /// Longest description of a tool's fault, in characters.
 const MISTAKE_CHARS: usize = 400;
 /// Longest description of a tool that is passed on, in bytes.
@@ -185,8 +187,18 @@ impl ListedTool {
         }
     }
 
+    /// One with a name that is too long to be kept.
+    fn misnamed(name: &str, settings: &McpServer) -> ListedTool {
+        let why = format!("its name has {} bytes, and at most {OWN_NAME_BYTES} are allowed", name.len());
+        let cut = format!("{}…", &name[..name.floor_char_boundary(OWN_NAME_BYTES)]);
+        ListedTool { unread: Some(why.into()), ..ListedTool::named(&cut, settings) }
+    }
+
     /// One that is malformed, in the place where the server lists it.
     fn malformed(malformed: &Malformed, settings: &McpServer) -> ListedTool {
+        if malformed.name.len() > OWN_NAME_BYTES {
+            return ListedTool::misnamed(&malformed.name, settings);
+        }
         let why = settings.secrets.redact_said(malformed.why.clone());
         let why: String = format!("the tool is malformed: {why}").chars().take(MISTAKE_CHARS).collect();
         ListedTool { unread: Some(why.into()), ..ListedTool::named(&malformed.name, settings) }
@@ -194,6 +206,9 @@ impl ListedTool {
 
     /// Reads a tool from the server's list.
     pub(crate) fn of(tool: &ServerTool, settings: &McpServer) -> ListedTool {
+        if tool.name.len() > OWN_NAME_BYTES {
+            return ListedTool::misnamed(&tool.name, settings);
+        }
         let description = tool.description.as_deref().unwrap_or_default();
         let description = settings.secrets.redact_said(description.to_owned());
         let description = &description[..description.floor_char_boundary(DESCRIPTION_BYTES)];
@@ -328,6 +343,20 @@ mod tests {
         let mut listing = Listing::default();
         assert!(listing.add(&small, &settings) && !listing.add(&small, &settings));
         assert_eq!(listing.tools.len(), TOOLS);
+    }
+
+    /// Its name is in the source of its calls, which is recorded with each request to a person.
+    #[test]
+    fn r9_s13_a_tool_whose_name_is_too_long_is_left_out_and_its_name_is_cut() {
+        let settings = McpServer::stdio("shop", ["shop"]);
+        let of = |name: &str| ListedTool::of(&tool(name, "", &json!({ "type": "object" })), &settings);
+        assert_eq!(of(&"x".repeat(OWN_NAME_BYTES)).mistake(), None);
+        let malformed = Malformed { name: "ơ".repeat(1 << 20), why: "x".to_owned() };
+        for long in [of(&"ơ".repeat(1 << 20)), ListedTool::malformed(&malformed, &settings)] {
+            let why = long.mistake().expect("no agent can have it");
+            assert_eq!(why, "its name has 2097152 bytes, and at most 1024 are allowed");
+            assert!(long.name.len() <= OWN_NAME_BYTES + 3 && long.name.ends_with("ơ…"), "{}", long.name.len());
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use countersign_core::{
     call::{args::Args, preview::Preview, schema::schema_of},
     content::screen::DATA_URL,
     journal::permit::Permit,
-    limits, plain,
+    limits,
 };
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -41,6 +41,7 @@ pub use self::{
 };
 use countersign_engine::tool::{
     Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError, ToolSpec,
+    function::read_args,
     reserved::{COMPUTER, COMPUTER_USE_PREVIEW},
 };
 
@@ -271,7 +272,8 @@ fn actions(args: &Args) -> Result<Vec<ComputerAction>, String> {
         actions: Option<Vec<ComputerAction>>,
         action: Option<ComputerAction>,
     }
-    let batch: Batch = plain::read(args.text()).map_err(|error| error.to_string())?;
+    // As for functions: in JSON Schema 3.0 is an integer.
+    let batch: Batch = read_args(args.text()).map_err(|error| error.to_string())?;
     let actions = match batch {
         Batch { actions: Some(actions), action: None } => actions,
         Batch { actions: None, action: Some(action) } => vec![action],
@@ -292,14 +294,27 @@ impl Tool for ComputerTool {
         let computer = self.computer.clone();
         Box::pin(async move { perform(&*computer, &actions(permit.args())?).await })
     }
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        fits(args, self.computer.dimensions())
+    }
+}
+
+/// Whether a call's actions are possible on this screen: nobody is asked about a batch that would be refused as a whole.
+fn fits(args: &Args, screen: (u32, u32)) -> Result<(), String> {
+    possible(&actions(args)?, screen)
+}
+
+/// Whether all of these actions are possible on this screen: they are checked before one is done.
+fn possible(actions: &[ComputerAction], screen: (u32, u32)) -> Result<(), String> {
+    for (i, action) in actions.iter().enumerate() {
+        action.check(screen).map_err(|why| failed(actions, i, &why))?;
+    }
+    Ok(())
 }
 
 /// Does the actions in order; the result is a picture of the screen after the last of them.
 async fn perform(computer: &dyn Computer, actions: &[ComputerAction]) -> Result<String, ToolError> {
-    // All are checked before one is done.
-    for (i, action) in actions.iter().enumerate() {
-        action.check(computer.dimensions()).map_err(|why| failed(actions, i, &why))?;
-    }
+    possible(actions, computer.dimensions())?;
     for (i, action) in actions.iter().enumerate() {
         action.act(computer).await.map_err(|error| failed(actions, i, &error.message))?;
     }
@@ -320,9 +335,9 @@ async fn perform(computer: &dyn Computer, actions: &[ComputerAction]) -> Result<
     Ok(text)
 }
 
-fn failed(actions: &[ComputerAction], i: usize, why: &str) -> ToolError {
+fn failed(actions: &[ComputerAction], i: usize, why: &str) -> String {
     let (n, of, action) = (i + 1, actions.len(), &actions[i]);
-    ToolError::new(format!("action {n} of {of}, {action}: {why}"))
+    format!("action {n} of {of}, {action}: {why}")
 }
 
 impl Previewer for ComputerTool {
@@ -335,4 +350,84 @@ impl Previewer for ComputerTool {
 fn in_lines(actions: &[ComputerAction]) -> String {
     let lines = actions.iter().enumerate().map(|(i, action)| format!("{}. {action}", i + 1));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A computer on which nothing is done.
+    struct Still;
+
+    impl Computer for Still {
+        fn environment(&self) -> Environment {
+            Environment::Linux
+        }
+        fn dimensions(&self) -> (u32, u32) {
+            (100, 50)
+        }
+        fn screenshot(&self, _: usize) -> BoxFuture<'_, Result<Screenshot, ToolError>> {
+            Box::pin(async { Err("no picture".into()) })
+        }
+        fn click(&self, _: Point, _: Button) -> BoxFuture<'_, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn double_click(&self, _: Point) -> BoxFuture<'_, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn move_to(&self, _: Point) -> BoxFuture<'_, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn drag<'a>(&'a self, _: &'a [Point]) -> BoxFuture<'a, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn scroll(&self, _: Point, _: i32, _: i32) -> BoxFuture<'_, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn type_text<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn keypress<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<(), ToolError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    fn entries() -> Vec<ToolEntry> {
+        vec![
+            computer(Arc::new(Still)),
+            #[cfg(feature = "computer")]
+            ChromiumSessions::new(Chromium::new("chromium").screen(100, 50), 1).entry(COMPUTER),
+        ]
+    }
+
+    #[test]
+    fn m3_s26_nobody_is_asked_about_a_batch_that_would_be_refused_as_a_whole() {
+        let click = json!({ "type": "click", "x": 3, "y": 4 });
+        for (args, says) in [
+            (json!({}), "send \"actions\", or one \"action\""),
+            (json!({ "action": click, "actions": [click] }), "send \"actions\", or one \"action\""),
+            (
+                json!({ "actions": [click, { "type": "click", "x": 100, "y": 4 }] }),
+                "action 2 of 2, click at (100, 4): the screen has 100 x 50 pixels",
+            ),
+            (json!({ "action": { "type": "keypress", "keys": [] } }), "1 to 8 keys are pressed together"),
+        ] {
+            let args = Args::parse(&args.to_string()).expect("args");
+            for entry in entries() {
+                let refused = entry.tool.fits(&args).expect_err(says);
+                assert!(refused.contains(says), "{refused}");
+            }
+        }
+    }
+
+    /// In JSON Schema 3.0 is an integer, so it must not fail after a person has approved it.
+    #[test]
+    fn s14_s26_a_whole_number_with_a_point_is_a_coordinate() {
+        let args = Args::parse(r#"{"actions":[{"type":"click","x":3.0,"y":4e0}]}"#).expect("args");
+        let click = ComputerAction::Click { x: 3, y: 4, button: Button::Left };
+        assert_eq!(actions(&args), Ok(vec![click]));
+        assert!(entries().iter().all(|entry| entry.tool.fits(&args).is_ok()));
+        let between = Args::parse(r#"{"action":{"type":"click","x":3.5,"y":4}}"#).expect("args");
+        assert!(actions(&between).is_err());
+    }
 }

@@ -333,6 +333,8 @@ mod tests {
                     }
                 }
             }
+            // A single line without an end does not show which ends its file would have.
+            let line_end = if ends || before.len() > 1 { line_end } else { "\n" };
             let end = if ends { line_end } else { "" };
             let whole = |lines: &[String]| if lines.is_empty() { String::new() } else { lines.join(line_end) + end };
             let patch: Vec<&str> = patch.iter().map(String::as_str).collect();

@@ -6,13 +6,16 @@ use std::{
 };
 
 use countersign_core::{
-    call::{args::Digest, preview::Preview},
+    call::{
+        args::{Args, Digest},
+        preview::Preview,
+    },
     journal::permit::Permit,
 };
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
-use super::{Chromium, ChromiumComputer, Environment, actions, named, perform};
+use super::{Chromium, ChromiumComputer, Environment, actions, fits, named, perform};
 use countersign_engine::tool::{CallFacts, Previewer, Tool, ToolEntry, ToolError};
 
 /// How long a browser may be unused before it ends.
@@ -302,6 +305,10 @@ struct SessionTool(Arc<Browsers>);
 impl Tool for SessionTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         Box::pin(self.0.clone().run(permit))
+    }
+
+    fn fits(&self, args: &Args) -> Result<(), String> {
+        fits(args, self.0.chromium.dimensions())
     }
 
     fn session_ended(&self, session_id: &str) {
