@@ -68,6 +68,8 @@ function PlainField(props: FieldProps) {
       {options ? (
         <select {...common} {...part("select")} onChange={(e) => onDraft(e.target.value)}>
           {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
+          {/* Such as `null`: without an option of its own a browser would show the first choice in its place. */}
+          {text !== "" && !options.some(({ value }) => value === text) && <option value={text}>{visibleText(text)}</option>}
           {options.map((option) => (
             <option key={option.value} value={option.value}>
               {option.text}
