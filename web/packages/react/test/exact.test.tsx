@@ -18,3 +18,18 @@ it("s12 shows a value that is none of the choices, and never another one in its 
   await click(labelled(page, "Edit"));
   expect([...page.querySelectorAll("select")].map((one) => one.selectedOptions[0]?.text)).toEqual(["null", "null", "sell", "true"]);
 });
+
+it("s12 shows a moment that does not exist, and never an empty field in its place", async () => {
+  const args = { a: "2026-02-30T10:00", b: "2026-01-01T24:00", c: "2026-01-31T10:00", d: "2026-01-31T10:00:00Z" };
+  const properties = Object.fromEntries(Object.keys(args).map((name) => [name, { type: "string", format: "date-time" }]));
+  const [action] = request().actions;
+  const approval = request({
+    actions: [{ ...action!, args }],
+    reviewConfigs: [{ allowed_decisions: ["approve", "edit", "reject"], args_schema: { type: "object", properties } }],
+  });
+  const { page } = await show(<ApprovalCard approval={approval} />);
+  await click(labelled(page, "Edit"));
+  const fields = [...page.querySelectorAll<HTMLInputElement>('[data-part="editor"] input')];
+  expect(fields.map(({ value }) => value)).toEqual(Object.values(args));
+  expect(fields.map(({ type }) => type)).toEqual(["text", "text", "datetime-local", "text"]);
+});
