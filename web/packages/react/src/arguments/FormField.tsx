@@ -36,6 +36,9 @@ export function FormField(props: FieldProps) {
   return kind === "list" ? <ListField {...props} /> : <PlainField {...props} />;
 }
 
+/** The id of a part. A list of ids has spaces between them, so none may have one inside. */
+export const idOf = (id: string, part: string | number): string => `${id}-${String(part).replaceAll(/\s/g, "%")}`;
+
 function PlainField(props: FieldProps) {
   const { id, field, place, words, disabled, draft, errors, problems, onDraft } = props;
   const { t, part } = useTexts();
