@@ -78,3 +78,12 @@ test("g6: the dialog stays open while a fork is made, and who has left meanwhile
   await made("n");
   expect(location.hash).toBe("#/inbox");
 });
+
+test("g6: it is said why the server refuses a changed call", async () => {
+  const { page, press } = await pastOf();
+  await press(0);
+  const errors = [{ pointer: "/price", message: "2 is more than 1" }, { pointer: "", message: "the policy refuses the edited call: too late" }];
+  await failsWith(new CountersignError("invalid_edit", "edit.calls[0]: …", { status: 400, byServer: true, details: { index: 0, errors } }));
+  const said = [...page.querySelectorAll("[role=alert] li")].map((one) => one.textContent?.trim());
+  expect(said).toEqual(["price The server says: 2 is more than 1", "The server says: the policy refuses the edited call: too late"]);
+});

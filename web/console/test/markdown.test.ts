@@ -2,6 +2,7 @@
 import { createElement as h } from "react";
 import { expect, test } from "vitest";
 import Rendered from "../src/components/message/Rendered.js";
+import { isDeep } from "../src/lib/deep.js";
 import { show } from "./page.js";
 
 test("u1: a footnote stands below the text, with nothing that leads to another page, needs a language or is there twice", async () => {
@@ -13,4 +14,40 @@ test("u1: a footnote stands below the text, with nothing that leads to another p
   expect([...page.querySelectorAll("h2")].map((one) => one.textContent)).toEqual(["Next", "Next"]);
   expect([...page.querySelectorAll("a")].map((one) => one.getAttribute("href"))).toEqual(["https://example.com", "https://example.com"]);
   expect([page.querySelectorAll("[id], [aria-describedby]").length, page.querySelectorAll("li.task-list-item").length]).toEqual([0, 2]);
+});
+
+test("x: a small text that would keep the page busy for minutes is shown as it was written", async () => {
+  const n = 2000;
+  const hostile = {
+    quotes: ">".repeat(n) + "x",
+    lists: "- ".repeat(n) + "x",
+    numbers: "1. ".repeat(n) + "x",
+    many: ("- ".repeat(12) + "x\n").repeat(n),
+    mixed: "> - ".repeat(n) + "x",
+    steps: Array.from({ length: 40 }, (_, i) => "  ".repeat(12 * i) + "- ".repeat(12) + "x").join("\n"),
+    strong: "**a ".repeat(n) + " a**".repeat(n),
+    strange: "(*".repeat(n) + "x" + "*)".repeat(n),
+    stars: "*".repeat(n) + "a" + "*".repeat(n),
+    lines: "> *a\n".repeat(n) + "> a*\n".repeat(n),
+    struck: "~~a ".repeat(n) + " a~~".repeat(n),
+    images: "![".repeat(n) + "a" + "](b)".repeat(n),
+  };
+  for (const [name, text] of Object.entries(hostile)) {
+    const begun = performance.now();
+    const { page } = await show(h(Rendered, { text }));
+    expect(page.textContent, name).toBe(text);
+    expect(performance.now() - begun, name).toBeLessThan(2_000);
+  }
+});
+
+test("u1: what people and agents write is Markdown, however long", () => {
+  const texts = [
+    "A *word* and a **strong one** with `code`. ".repeat(30).concat("\n\n").repeat(200),
+    Array.from({ length: 7 }, (_, i) => "    ".repeat(i) + "- level").join("\n"),
+    "- - - - - - - - - - - - - - - - - - - -\n\n> > > quoted thrice",
+    "- **a**: `*.ts`, *b*\n".repeat(3000),
+    "```c\nint some_long_name = a * b[i] * snake_case_name;\n".concat("x_y_z = p * q;\n".repeat(3000), "```"),
+    "| **a** | _b_ |\n| --- | --- |\n".concat("| **a** | _b_ |\n".repeat(300)),
+  ];
+  expect(texts.map(isDeep)).toEqual(texts.map(() => false));
 });

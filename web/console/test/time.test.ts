@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { clockText, secondsText } from "../src/lib/time.js";
+import { agoText, clockText, secondsText } from "../src/lib/time.js";
 
 describe("secondsText", () => {
   it("is a whole number of the largest unit, in the language of the page", () => {
@@ -12,5 +12,16 @@ describe("secondsText", () => {
 describe("clockText", () => {
   it("counts minutes and hours", () => {
     expect([0, 4_100, 245_000, 3_723_000, -5].map(clockText)).toEqual(["0:00", "0:05", "4:05", "1:02:03", "0:00"]);
+  });
+});
+
+describe("agoText", () => {
+  const ago = (hours: number, language: string) => agoText("2026-03-04T00:30:00Z", Date.parse("2026-03-04T00:30:00Z") + hours * 3_600_000, language);
+  it("counts, and calls no day by a name that belongs to another one", () => {
+    // 25 hours before half past midnight is not yesterday, and 47 hours before eleven at night is.
+    expect([0, 0.5, 5, 25, 47].map((hours) => ago(hours, "en"))).toEqual(["now", "30 min. ago", "5 hr. ago", "1 day ago", "2 days ago"]);
+    expect(["vi", "zh"].flatMap((language) => [ago(0, language), ago(25, language), ago(47, language)])).toEqual([
+      "bây giờ", "1 ngày trước", "2 ngày trước", "现在", "1天前", "2天前",
+    ]);
   });
 });

@@ -1,6 +1,6 @@
 /** The positions of a graph's parts in the drawing. The layout is dagre's; the labels are made to fit first. */
 import { Graph, layout as place } from "@dagrejs/dagre";
-import type { Drawing, DrawnEdge, DrawnNode, Position } from "@countersign/client";
+import type { Drawing, DrawnEdge, DrawnNode } from "@countersign/client";
 
 export interface Box {
   id: string;
@@ -13,7 +13,6 @@ export interface Box {
   y: number;
   width: number;
   height: number;
-  position: Position | undefined;
 }
 
 export interface Line {
@@ -96,13 +95,21 @@ function sound({ nodes, edges, current }: Drawing): Map<string, DrawnNode> {
   return known;
 }
 
+/**
+ * The same text for the same picture, wherever in it the session is: a layout takes from a tenth of a second, with sixty
+ * nodes, to several seconds, and a turn moves on several times a second.
+ */
+export function shapeOf({ nodes, edges, current }: Drawing): string {
+  const known = new Set(nodes.map((node) => node.id));
+  return JSON.stringify([nodes, edges, current.map((at) => at.node).filter((id) => !known.has(id))]);
+}
+
 export function layout(drawing: Drawing): Paper {
   const nodes = sound(drawing);
   const children = new Map<string, string[]>();
   for (const node of nodes.values()) {
     if (node.parent !== undefined) children.set(node.parent, [...(children.get(node.parent) ?? []), node.id]);
   }
-  const positions = new Map(drawing.current.map((p) => [p.node, p]));
   const graph = new Graph({ multigraph: true, compound: true });
   graph.setGraph({
     rankdir: "TB",
@@ -146,7 +153,7 @@ export function layout(drawing: Drawing): Paper {
 
   const boxes = [...nodes.values()].map((node): Box => {
     const { x, y, width, height } = graph.node(names.get(node.id)!) as Required<Point & { width: number; height: number }>;
-    const box = { id: node.id, kind: node.kind, ...texts.get(node.id)!, x, y, width, height, position: positions.get(node.id) };
+    const box = { id: node.id, kind: node.kind, ...texts.get(node.id)!, x, y, width, height };
     // Room for a frame's title.
     return children.has(node.id) ? { ...box, y: y - TITLE / 2, height: height + TITLE } : box;
   });

@@ -24,11 +24,12 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", 60_000],
 ];
 
-/** "3 minutes ago" in the language of the page; "now" below a minute. */
+/** "3 minutes ago" in the language of the page; "now" below a minute. Days are not "yesterday": they are counted in hours. */
 export function agoText(then: string | undefined, now: number, language: string): string {
   const ms = then ? Date.parse(then) - now : Number.NaN;
   if (Number.isNaN(ms)) return "";
-  const format = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "short" });
+  const numeric = Math.abs(ms) < 86_400_000 ? "auto" : "always";
+  const format = new Intl.RelativeTimeFormat(language, { numeric, style: "short" });
   for (const [unit, size] of UNITS) {
     if (Math.abs(ms) >= size) return format.format(Math.round(ms / size), unit);
   }

@@ -17,6 +17,12 @@ const KEY = "notify";
 
 function stored(): Notifying {
   if (typeof Notification === "undefined" || !isSecureContext) return "unsupported";
+  try {
+    // Not shown without permission. Phones let only service workers notify: they must not promise anything.
+    if (Notification.permission !== "granted") new Notification("");
+  } catch {
+    return "unsupported";
+  }
   if (readLocal(KEY) !== "on") return "off";
   return Notification.permission === "granted" ? "on" : "denied";
 }
@@ -84,7 +90,7 @@ function show(rows: ListedApproval[], title: string, body = "", open?: string): 
     };
     shown.set(notification, keysOf(rows));
   } catch {
-    // Some browsers let only service workers notify.
+    // It was allowed once, in a browser that lets only service workers notify.
     notifying.set("unsupported");
   }
 }

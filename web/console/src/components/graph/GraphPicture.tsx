@@ -1,8 +1,8 @@
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "react";
-import type { Drawing } from "@countersign/client";
+import type { Drawing, Position } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
-import { layout, LINE_HEIGHT, pathOf, type Box, type Line } from "../../lib/graph.js";
+import { layout, LINE_HEIGHT, pathOf, shapeOf, type Box, type Line } from "../../lib/graph.js";
 import { Icon } from "../Icon.js";
 
 const STEP = 1.25;
@@ -12,7 +12,8 @@ export default function GraphPicture({ drawing, text }: { drawing: Drawing; text
   const { t } = useI18n();
   const box = useRef<HTMLDivElement>(null);
   const arrow = useId();
-  const paper = useMemo(() => layout(drawing), [drawing]);
+  const paper = useMemo(() => layout(drawing), [shapeOf(drawing)]);
+  const positions = new Map(drawing.current.map((one) => [one.node, one]));
   const [fit, setFit] = useState(1);
   /** Undefined: as large as fits. */
   const [zoom, setZoom] = useState<number>();
@@ -62,7 +63,7 @@ export default function GraphPicture({ drawing, text }: { drawing: Drawing; text
             </marker>
           </defs>
           {paper.frames.map((frame) => (
-            <Frame key={frame.id} frame={frame} />
+            <Frame key={frame.id} frame={frame} position={positions.get(frame.id)} />
           ))}
           {paper.lines.map((line) => (
             <path
@@ -74,7 +75,7 @@ export default function GraphPicture({ drawing, text }: { drawing: Drawing; text
             />
           ))}
           {paper.boxes.map((node) => (
-            <Node key={node.id} node={node} />
+            <Node key={node.id} node={node} position={positions.get(node.id)} />
           ))}
           {paper.lines.map((line) => (
             <EdgeLabel key={line.key} line={line} />
@@ -96,18 +97,23 @@ export default function GraphPicture({ drawing, text }: { drawing: Drawing; text
   );
 }
 
-function state({ position }: Box): "running" | "waiting" | "here" | undefined {
+interface Standing {
+  /** Absent: the session is not there. */
+  position: Position | undefined;
+}
+
+function state({ position }: Standing): "running" | "waiting" | "here" | undefined {
   if (!position) return undefined;
   return position.running > 0 ? "running" : position.waiting > 0 ? "waiting" : "here";
 }
 
-function Node({ node }: { node: Box }) {
+function Node({ node, position }: Standing & { node: Box }) {
   const { x, y, width, height } = node;
   const round = node.kind === "start" || node.kind === "end" ? height / 2 : 8;
   const rect = { x: x - width / 2, y: y - height / 2, width, height, rx: round };
-  const tasks = node.position ? node.position.running + node.position.waiting : 0;
+  const tasks = position ? position.running + position.waiting : 0;
   return (
-    <g className="graph-node" data-kind={node.kind} data-node={node.id} data-state={state(node)}>
+    <g className="graph-node" data-kind={node.kind} data-node={node.id} data-state={state({ position })}>
       <title>{visibleText(node.label)}</title>
       <rect {...rect} />
       {node.kind === "graph" && <rect {...rect} x={rect.x + 4} y={rect.y + 4} width={width - 8} height={height - 8} rx={5} />}
@@ -122,10 +128,10 @@ function Node({ node }: { node: Box }) {
   );
 }
 
-function Frame({ frame }: { frame: Box }) {
+function Frame({ frame, position }: Standing & { frame: Box }) {
   const { x, y, width, height } = frame;
   return (
-    <g className="graph-frame" data-node={frame.id} data-state={state(frame)}>
+    <g className="graph-frame" data-node={frame.id} data-state={state({ position })}>
       <title>{visibleText(frame.label)}</title>
       <rect x={x - width / 2} y={y - height / 2} width={width} height={height} rx={10} />
       <text x={x - width / 2 + 10} y={y - height / 2 + 16} className="graph-frame-label">

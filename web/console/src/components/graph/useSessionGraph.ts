@@ -26,6 +26,8 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
   const looked = useRef(0);
 
   useEffect(() => {
+    // In a session that starts over the numbers begin again: no later answer would count beside the graph of before.
+    if (!known) setGraph(undefined);
     if (!online || !known) return;
     let gone = false;
     const look = async () => {

@@ -7,6 +7,7 @@
 import { memo } from "react";
 import ReactMarkdown, { type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
+import { isDeep } from "../../lib/deep.js";
 
 const components: Components = {
   a: ({ node, href, children }) => {
@@ -36,6 +37,7 @@ const components: Components = {
 const plugins = [remarkGfm];
 
 export default memo(function Rendered({ text }: { text: string }) {
+  if (isDeep(text)) return <p className="unrendered">{text}</p>;
   return (
     <ReactMarkdown remarkPlugins={plugins} components={components}>
       {text}

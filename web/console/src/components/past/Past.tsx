@@ -1,7 +1,8 @@
 /** The list of a session's earlier points. */
 import { useCallback, useEffect, useState } from "react";
 import { CountersignError, randomId, stringifyJson, type Checkpoint, type ForkRequest } from "@countersign/client";
-import { useSessionState } from "@countersign/react";
+import { Problems, useSessionState } from "@countersign/react";
+import { argumentOf, problemsOf } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { itemsAt } from "../../lib/past.js";
@@ -74,6 +75,12 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
       <div className="past">
         <p className="muted">{t("past.intro")}</p>
         <Refused error={error ?? unread ?? refused} onRetry={error ? retry : unread && readEarlier} />
+        {/* Why the server refuses a changed call, which that sentence leaves out. */}
+        {refused?.code === "invalid_edit" && (
+          <div className="field-error" role="alert">
+            <Problems problems={problemsOf(refused.details).map(({ pointer, message }) => ({ what: argumentOf(pointer), message }))} />
+          </div>
+        )}
         <ul className="past-list" aria-label={t("past.heading")}>
           {rows?.map((point) => (
             <Point key={point.checkpoint} view={view} point={point} busy={busy} onFork={(edit) => void fork(point, edit)} />

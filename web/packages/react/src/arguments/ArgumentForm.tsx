@@ -5,7 +5,7 @@ import { errorAt, fitsForm, newEdit, partOf, placeIn, readEdit, switchTab, WHOLE
 import { escapedIn } from "../forms/lookalike.js";
 import { useTexts } from "../labels.js";
 import { Changes } from "./Changes.js";
-import { fieldErrorText, FormField, HiddenNote } from "./FormField.js";
+import { fieldErrorText, FormField, HiddenNote, idOf } from "./FormField.js";
 
 export interface ArgumentFormProps {
   /** The arguments as they were proposed. */
@@ -56,7 +56,7 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
           {fields.map((field) => (
             <FormField
               key={field.name}
-              id={`${id}-${field.name}`}
+              id={idOf(id, field.name)}
               field={field}
               place={placeIn("", field.name)}
               draft={partOf(draft.texts, field.name)}

@@ -36,6 +36,9 @@ export function FormField(props: FieldProps) {
   return kind === "list" ? <ListField {...props} /> : <PlainField {...props} />;
 }
 
+/** The id of a part. A list of ids has spaces between them, so none may have one inside. */
+export const idOf = (id: string, part: string | number): string => `${id}-${String(part).replaceAll(/\s/g, "%")}`;
+
 function PlainField(props: FieldProps) {
   const { id, field, place, words, disabled, draft, errors, problems, onDraft } = props;
   const { t, part } = useTexts();
@@ -68,6 +71,8 @@ function PlainField(props: FieldProps) {
       {options ? (
         <select {...common} {...part("select")} onChange={(e) => onDraft(e.target.value)}>
           {(!field.required || text === "") && <option value="">{t("edit.notSet")}</option>}
+          {/* Such as `null`: without an option of its own a browser would show the first choice in its place. */}
+          {text !== "" && !options.some(({ value }) => value === text) && <option value={text}>{visibleText(text)}</option>}
           {options.map((option) => (
             <option key={option.value} value={option.value}>
               {option.text}

@@ -3,7 +3,7 @@ import { useRef } from "react";
 import { problemsAt } from "../forms/edits.js";
 import { errorAt, freshDraft, isGroup, MOST_ENTRIES, partOf, placeIn, type FieldDraft } from "../forms/form.js";
 import { useTexts } from "../labels.js";
-import { FieldName, FormField, Help, type FieldProps } from "./FormField.js";
+import { FieldName, FormField, Help, idOf, type FieldProps } from "./FormField.js";
 import { Glyph } from "./Glyph.js";
 
 export function ObjectField(props: FieldProps) {
@@ -103,7 +103,7 @@ function Part({ part, ...props }: FieldProps & { part: string | number }) {
   return (
     <FormField
       {...props}
-      id={`${props.id}-${part}`}
+      id={idOf(props.id, part)}
       place={place}
       draft={partOf(props.draft, part)}
       problems={problemsAt(props.problems, place)}

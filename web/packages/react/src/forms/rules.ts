@@ -142,10 +142,11 @@ function isDay(text: string): boolean {
 }
 
 /** The format of the browser's own field for a moment: the local time, without a zone. */
-const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
+const LOCAL = /^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,3})?)?$/;
 
+/** One that the browser's field can show: it is empty for 30 February. */
 export function isLocalMoment(text: string): boolean {
-  return LOCAL.test(text);
+  return LOCAL.test(text) && isDay(text.slice(0, 10));
 }
 
 /** A moment of the browser's field as RFC 3339; any other text as it is. */
