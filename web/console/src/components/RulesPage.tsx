@@ -15,14 +15,17 @@ import { Icon } from "./Icon.js";
 import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
 
+const PAGE = 50;
+
 export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const { t } = useI18n();
   const [standing, setStanding] = useState(true);
   const online = useConnection() === "open";
   const list = useRef<HTMLDivElement>(null);
   const read = useCallback(
-    async (cursor: string | undefined) => {
-      const { rules, next } = await http.rules({ state: standing ? ["active", "suspended"] : ["ended"], ...(cursor === undefined ? {} : { cursor }) });
+    async (cursor: string | undefined, atLeast: number) => {
+      const limit = Math.max(PAGE, atLeast);
+      const { rules, next } = await http.rules({ limit, state: standing ? ["active", "suspended"] : ["ended"], ...(cursor === undefined ? {} : { cursor }) });
       return { rows: rules, next };
     },
     [standing],

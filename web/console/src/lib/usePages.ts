@@ -29,9 +29,15 @@ interface Listed<Row> {
   keep: (which: (row: Row) => boolean) => void;
 }
 
-/** `read` returns the page at a cursor; another function is another list. `when`: whether it can be read now. */
+/** The server's largest page. */
+const MOST = 200;
+
+/**
+ * `read` returns the page at a cursor, with at least so many rows (0 to 200): a list that is read again keeps its length.
+ * Another function is another list. `when`: whether it can be read now.
+ */
 export function usePages<Row, Cursor extends string | number>(
-  read: (cursor: Cursor | undefined) => Promise<Page<Row, Cursor>>,
+  read: (cursor: Cursor | undefined, atLeast: number) => Promise<Page<Row, Cursor>>,
   when = true,
 ): Listed<Row> {
   const none: Pages<Row, Cursor> = { of: read, rows: [], next: undefined, loaded: false };
@@ -40,13 +46,17 @@ export function usePages<Row, Cursor extends string | number>(
   const { rows, next, loaded, failed } = mine(state);
   /** Identifies the latest request among several answers. */
   const asked = useRef(0);
+  const length = useRef(0);
+  useEffect(() => {
+    length.current = rows.length;
+  }, [rows]);
 
   const load = useCallback(
     async (cursor?: Cursor) => {
       const turn = ++asked.current;
       const change = (make: (before: Pages<Row, Cursor>) => Pages<Row, Cursor>) => turn === asked.current && setState((before) => make(mine(before)));
       try {
-        const page = await read(cursor);
+        const page = await read(cursor, cursor === undefined ? Math.min(length.current, MOST) : 0);
         change((before) => {
           if (cursor === undefined) return { of: read, loaded: true, ...page };
           // A page that has already arrived is not appended to itself.

@@ -78,8 +78,8 @@ export function useWindow(area: RefObject<HTMLElement | null>, { parts, atEnd, m
   const onScroll = useCallback((near: boolean) => {
     const box = area.current;
     // A failed request is repeated when the person asks for it, not with each step of a wheel.
-    if (box && !near && !failed.current && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
-  }, [area, earlier]);
+    if (box && !near && (from > 0 || !failed.current) && box.scrollTop < NEAR_PX && below.current === undefined) earlier();
+  }, [area, earlier, from]);
 
   // A person who waits for it need not ask again.
   useLayoutEffect(() => {

@@ -5,8 +5,6 @@ import { tell, type Told } from "./audit.js";
 
 /** How many messages are read at first, and with each step. */
 export const PAGE = 20;
-/** The server's largest page. */
-const PAGE_MAX = 200;
 /** How many records are read at once to find a few. Each can be as large as a request with its arguments. */
 const RECORDS = 50;
 
@@ -29,10 +27,9 @@ export function spans(numbers: readonly number[]): { cursor: number; limit: numb
 /** Reads undelivered messages. Records never change, so each is read once: `known` has those already read. */
 export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, webhook: string) {
   const known = new Map<number, Told | undefined>();
-  /** `shown`: without a cursor at least this many, so that a list that is read again keeps its length. */
-  return async (cursor: string | undefined, shown: number): Promise<{ rows: Undelivered[]; next: string | undefined }> => {
-    const from = cursor === undefined ? { limit: Math.min(Math.max(PAGE, shown), PAGE_MAX) } : { cursor, limit: PAGE };
-    const { failed, next } = await http.failedMessages(webhook, from);
+  return async (cursor: string | undefined, atLeast: number): Promise<{ rows: Undelivered[]; next: string | undefined }> => {
+    const limit = Math.max(PAGE, atLeast);
+    const { failed, next } = await http.failedMessages(webhook, { limit, ...(cursor === undefined ? {} : { cursor }) });
     const unknown = failed.map(({ n }) => n).filter((n) => !known.has(n));
     for (const span of spans(unknown)) {
       const { records } = await http.audit(span);

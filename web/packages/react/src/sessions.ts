@@ -57,6 +57,9 @@ const FRAME_MS = 100;
 /** The minimum number of messages read from a session's end, and with each look further up: turns are read whole. */
 const MESSAGES = 80;
 
+/** The longest wait for earlier ones: a stalled network would never end it. */
+const EARLIER_MS = 60_000;
+
 /** For how many sessions that nobody follows the view is kept, and how many missing ones are remembered. */
 const KEPT = 20;
 
@@ -203,7 +206,8 @@ export class Sessions {
     const before = this.get(id).view.firstSeq;
     if (before === undefined) return;
     const events: SessionEvent[] = [];
-    for await (const event of http.events(id, { last: MESSAGES, before })) events.push(event);
+    const signal = AbortSignal.timeout(EARLIER_MS);
+    for await (const event of http.events(id, { last: MESSAGES, before, signal })) events.push(event);
     // Its view may have started over meanwhile.
     if (this.get(id).deleted || this.get(id).view.firstSeq !== before) return;
     this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });

@@ -235,10 +235,32 @@ describe("useSession", () => {
     await wait(20);
     expect([session.hasEarlier, session.view.messages.map((m) => m.id)]).toEqual([true, ["m3"]]);
     await act(async () => void (await Promise.all([session.loadEarlier(), session.loadEarlier()])));
-    expect(events.mock.calls).toEqual([["s", { last: 80, before: 3 }]]);
+    expect(events.mock.calls).toEqual([["s", { last: 80, before: 3, signal: expect.any(AbortSignal) }]]);
     expect([session.hasEarlier, session.view.messages.map((m) => m.id)]).toEqual([false, ["m1", "m2", "m3"]]);
     await act(() => session.loadEarlier());
     expect(events).toHaveBeenCalledOnce();
+  });
+
+  it("does not wait for what came before forever, where the network stalls, and reads it when that is wanted again", async () => {
+    const limit = new AbortController();
+    const timeout = vi.spyOn(AbortSignal, "timeout").mockReturnValueOnce(limit.signal);
+    const http = new CountersignHttp();
+    vi.spyOn(http, "events")
+      .mockImplementationOnce(async function* (_, { signal } = {}) {
+        await new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+      })
+      .mockImplementationOnce(async function* () {
+        yield { type: "message_start", role: "user", message_id: "m1", session_id: "s", seq: 1 } as SessionEvent;
+      });
+    await show(<Chat />, { http });
+    Socket.last.receive(status(2, "running"));
+    await wait(20);
+    const read = act(() => session.loadEarlier().catch((e: unknown) => e));
+    limit.abort(new Error("60 s"));
+    expect(await read).toMatchObject({ message: "60 s" });
+    await act(() => session.loadEarlier());
+    expect(session.view.messages.map((m) => m.id)).toEqual(["m1"]);
+    timeout.mockRestore();
   });
 
   it("keeps what has come of those that were followed last, and not of all", async () => {

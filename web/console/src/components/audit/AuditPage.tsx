@@ -12,8 +12,9 @@ import { Verify } from "./Verify.js";
 
 const PAGE = 50;
 
-async function read(cursor: number | undefined) {
-  const { records, next } = await http.audit({ order: "newest", limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+async function read(cursor: number | undefined, atLeast: number) {
+  const limit = Math.max(PAGE, atLeast);
+  const { records, next } = await http.audit({ order: "newest", limit, ...(cursor === undefined ? {} : { cursor }) });
   return { rows: records, next };
 }
 

@@ -1,5 +1,5 @@
 /** The undelivered messages of a webhook, in the order of their records. */
-import { useCallback, useEffect, useEffectEvent, useMemo, useRef } from "react";
+import { useEffect, useEffectEvent, useMemo, useRef } from "react";
 import { useConnection, Visible, visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { everything, inboxHref } from "../../lib/inbox.js";
@@ -26,16 +26,11 @@ interface Props {
 export function UndeliveredList({ name, isGone, at, busy, onSend }: Props) {
   const { t } = useI18n();
   const online = useConnection() === "open";
-  const shown = useRef(0);
-  const messages = useMemo(() => reader(http, name), [name]);
-  const read = useCallback((cursor: string | undefined) => messages(cursor, shown.current), [messages]);
+  const read = useMemo(() => reader(http, name), [name]);
   const { rows, more, error, retry, reload } = usePages(read, online);
   const kept = useKeptFocus<HTMLDivElement>();
   const before = useRef(at);
   const again = useEffectEvent(reload);
-  useEffect(() => {
-    shown.current = rows?.length ?? 0;
-  }, [rows]);
   useEffect(() => {
     if (before.current === at) return;
     before.current = at;
