@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::link::Link;
 use countersign_engine::tool::{Approval, Hints, Require, ToolEntry, reserved, source::ToolSource};
 
+/// How many tools of the server are named in the log where it lacks the one that is wanted.
+const KNOWN: usize = 20;
+
 /// One tool of a server, with settings that override the server's declaration.
 #[derive(Clone)]
 pub struct McpTool {
@@ -112,9 +115,9 @@ impl ToolSource for McpTool {
         let listed = self.link.listed();
         let Some(tool) = listed.iter().find(|tool| tool.name == self.tool) else {
             if self.link.version() > 0 {
-                let known: Vec<&str> = listed.iter().map(|tool| &*tool.name).collect();
-                let known = known.join(", ");
-                tracing::warn!(server = self.name(), tool = &*self.tool, known, "the MCP server has no such tool");
+                let known: Vec<&str> = listed.iter().map(|tool| &*tool.name).take(KNOWN).collect();
+                let (known, of) = (known.join(", "), listed.len());
+                tracing::warn!(server = self.name(), tool = &*self.tool, known, of, "the MCP server has no such tool");
             }
             return Vec::new();
         };

@@ -5,6 +5,7 @@
 //! - An error may repeat what the provider said, but never the key.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, VecDeque},
     mem,
     sync::Arc,
@@ -129,8 +130,7 @@ impl<P: Protocol> Http<P> {
                 return Err(ModelConfigError::new(format!("`headers` has {:?}, which is sent already", name.as_str())));
             }
         }
-        let mut secrets: Vec<ApiKey> = reach.api_key.iter().cloned().collect();
-        secrets.extend(reach.headers.into_values().filter(ApiKey::is_long));
+        let secrets = secrets(reach.api_key, reach.headers);
         let shared = Shared {
             client: endpoint.client()?,
             endpoint,
@@ -155,15 +155,26 @@ impl<P: Protocol> Http<P> {
     /// Calls the model. The stream ends after the first error.
     pub(super) fn call(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         // Secrets of hosted servers are sent with the request, so they may come back too.
-        let mut secrets = self.shared.secrets.clone();
-        secrets.extend(request.hosted.iter().filter_map(|server| server.secret().cloned()));
-        let secrets: Arc<[ApiKey]> = secrets.into();
+        let hosted = request.hosted.iter().filter_map(|server| server.secret().cloned());
+        let secrets: Arc<[ApiKey]> = longest_first(self.shared.secrets.iter().cloned().chain(hosted)).into();
         let (shared, ready) = (self.shared.clone(), VecDeque::new());
         let call = Call { shared, secrets: secrets.clone(), state: State::New(Box::new(request)), ready };
         stream::try_unfold(call, |mut call| async move { Ok(call.next().await?.map(|event| (event, call))) })
             .map_err(move |error: ModelError| secrets.iter().fold(error, ModelError::without))
             .boxed()
     }
+}
+
+/// The secrets of a configuration that no error may repeat: the key, and the values of headers.
+pub(super) fn secrets(key: Option<ApiKey>, headers: BTreeMap<String, ApiKey>) -> Vec<ApiKey> {
+    longest_first(key.into_iter().chain(headers.into_values().filter(ApiKey::is_long)))
+}
+
+/// In the order in which they are redacted: one may be the beginning of another, the rest of which would remain.
+fn longest_first(secrets: impl Iterator<Item = ApiKey>) -> Vec<ApiKey> {
+    let mut secrets: Vec<ApiKey> = secrets.collect();
+    secrets.sort_by_key(|secret| Reverse(secret.expose().len()));
+    secrets
 }
 
 /// Makes a model of a struct with an `http` whose protocol has the `origin` and the `images`.
@@ -431,5 +442,18 @@ pub(super) fn no_hosted(request: &ModelRequest, provider: &str) -> Result<(), Mo
              `openai`, or declare it as an MCP server of ours",
             server.label()
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_of_a_secret_that_begins_as_another_nothing_remains() {
+        let header = ("x-team".to_owned(), ApiKey::new("sk-live-of-team"));
+        let secrets = secrets(Some(ApiKey::new("sk-live")), BTreeMap::from([header]));
+        let error = secrets.iter().fold(ModelError::permanent("no sk-live-of-team"), ModelError::without);
+        assert_eq!(error.message, "no [API key]");
     }
 }

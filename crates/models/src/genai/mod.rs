@@ -172,8 +172,7 @@ impl Genai {
         if let Some(most) = max_tokens {
             options = options.with_max_tokens(most);
         }
-        let mut secrets: Vec<ApiKey> = api_key.iter().cloned().collect();
-        secrets.extend(headers.into_values().filter(ApiKey::is_long));
+        let secrets = call::secrets(api_key, headers);
         let target = ServiceTarget {
             endpoint: Address::from_owned(endpoint.url().to_string()),
             auth: AuthData::from_single(key),
