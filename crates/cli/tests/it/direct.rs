@@ -226,7 +226,7 @@ async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
     server.command(&[&list[..], &["--as", "ann"]].concat()).failed(2, "--config");
     direct(&server, &list, &[&["--as", "ann"]]).failed(2, "leave --as out");
     let memory = Setup::one_trade(Store::Memory).start().await;
-    direct(&memory, &list, &[]).failed(1, "a store in memory is its server's alone");
+    direct(&memory, &list, &[]).failed(1, "a store in memory belongs to its server alone");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The content of a client's message: read strictly, and converted to what a session keeps.
+//! The content of a client's message: read strictly, and converted to what a session stores.
 
 use std::{fmt, sync::Arc};
 
@@ -44,7 +44,7 @@ pub enum InputBlock {
 }
 
 impl InputContent {
-    /// The content that a session keeps: texts and images, none of them empty. `place` is the field that it came in.
+    /// The content that a session stores: texts and images, none of them empty. `place` is the field that it came in.
     ///
     /// # Errors
     /// `invalid_message` if it is empty, an image is invalid, or it exceeds a message's limits; the error names the

@@ -41,7 +41,7 @@ pub struct RuleMaker<'a> {
 /// Why a standing rule is suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Suspension {
-    /// For programs, which say it in their people's language.
+    /// For programs, which show it in the user's language.
     pub code: SuspensionCode,
     /// In English.
     pub message: String,

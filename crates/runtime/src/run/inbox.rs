@@ -50,8 +50,8 @@ pub struct ApprovalView {
     pub subject: Option<Arc<str>>,
     /// `waiting` or `resolved`.
     pub status: ApprovalStatus,
-    /// Why the session's turn is on hold, while this is pending; `message` says what continues it. If `restored`, it may have been
-    /// decided and carried out after the backup: check outside before you decide.
+    /// Why the session's turn is on hold, while this is pending; `message` says what resumes it. If `restored`, it may
+    /// have been decided and carried out after the backup: check outside before you decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldTurn>,
     /// The request.

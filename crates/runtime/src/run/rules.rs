@@ -32,11 +32,11 @@ pub struct RuleView {
     pub scope: RuleScope,
     /// Whether it approves or rejects.
     pub decision: RuleDecision,
-    /// The agent it is for.
+    /// The agent it applies to.
     pub agent: Arc<str>,
-    /// The tool it is for.
+    /// The tool it applies to.
     pub tool: Arc<str>,
-    /// The arguments it is for, if it is limited to them.
+    /// The arguments it applies to, if it is limited to them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
     /// The message to the model, if it rejects.
@@ -45,7 +45,7 @@ pub struct RuleView {
     /// The role its maker acted in; absent: the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Whose sessions it is for.
+    /// Whose sessions it applies to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
     /// The session it was made in.
@@ -55,7 +55,7 @@ pub struct RuleView {
     pub by: Option<Arc<str>>,
     /// When it was made (RFC 3339).
     pub created_at: String,
-    /// When it ends (RFC 3339); absent if it never ends by itself.
+    /// When it expires (RFC 3339); absent if it never expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Whether it applies now.

@@ -256,7 +256,9 @@ pub(super) fn asked_under_one_name(
     {
         let named = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let (agent, asking, free) = (&agent.name, named(&asking), named(&free));
-        root.document
-            .warn(at, format!("[agents.{agent}] has {what} twice: as {asking} it asks, as {free} it runs by itself"));
+        root.document.warn(
+            at,
+            format!("[agents.{agent}] has {what} twice: as {asking} it asks, as {free} it runs without approval"),
+        );
     }
 }

@@ -485,9 +485,9 @@ fn c_a_tool_that_asks_under_one_name_and_runs_by_itself_under_another_is_a_warni
     };
     assert_eq!(warnings(""), [""; 0]);
     let [server, builtin] = warnings("approval = false\n").try_into().expect("two");
-    let told = "[agents.trader] has the tool \"t\" of the MCP server \"tracker\" twice: as \"file_issue\" it asks, as \"x_t\" it runs by itself";
+    let told = "[agents.trader] has the tool \"t\" of the MCP server \"tracker\" twice: as \"file_issue\" it asks, as \"x_t\" it runs without approval";
     assert!(server.ends_with(told), "{server}");
-    assert!(builtin.ends_with("twice: as \"write_file\" it asks, as \"notes\" it runs by itself"), "{builtin}");
+    assert!(builtin.ends_with("twice: as \"write_file\" it asks, as \"notes\" it runs without approval"), "{builtin}");
 }
 
 /// Programs can use such a token, so a file with one is still valid, for example when it revokes another token.

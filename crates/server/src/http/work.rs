@@ -4,7 +4,7 @@ use countersign_core::refusal::{Code, Refusal};
 
 use crate::problem::Problem;
 
-/// Completes even if the client disconnects: a stored input must have its effects.
+/// Runs to completion even if the client disconnects: a stored input must have its effects.
 pub(super) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -12,7 +12,7 @@ pub(super) async fn to_the_end<T: Send + 'static>(
         Ok(result) => result.map_err(Problem::of),
         Err(error) => {
             tracing::error!(%error, "a request failed");
-            Err(Problem::of(Refusal::new(Code::OutcomeUnknown, "the request failed; look whether it was taken")))
+            Err(Problem::of(Refusal::new(Code::OutcomeUnknown, "the request failed; check whether it was accepted")))
         }
     }
 }
