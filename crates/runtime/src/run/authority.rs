@@ -73,9 +73,9 @@ pub enum SuspensionCode {
     Other,
 }
 
-/// Tells whether the makers of standing rules may still decide, and, as far as is known, who holds a role (`holders`).
-/// A server with authentication checks who may connect now; a program that gives its runtime no authority revokes rules
-/// itself.
+/// Reports whether the makers of standing rules may still decide, and, as far as is known, who holds a role
+/// (`holders`). A server with authentication checks who may connect now; a program that gives its runtime no authority
+/// revokes rules itself.
 pub trait Authority: Send + Sync {
     /// Whether a rule of this maker applies now.
     ///

@@ -103,7 +103,7 @@ impl Inner {
         Ok(instructions)
     }
 
-    /// Counts tokens of a model against the run's budget of money before they are on record.
+    /// Counts tokens of a model against the run's cost limit before they are on record.
     pub(super) fn spend(&self, model: &Arc<str>, usage: &Usage) {
         if let Some(watch) = &self.settings.watch {
             watch.seen().spent.entry(model.clone()).or_default().add(usage);

@@ -26,7 +26,7 @@ use crate::store::{Durability, Page, RuleFilter, RuleRow};
 /// A standing rule, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RuleView {
-    /// `{approval_key}.{action}`: the interruption and the action it was made in.
+    /// `{approval_key}.{action}`: the approval request and the action in which it was made.
     pub id: String,
     /// The scope: `session`, `arguments` or `tool`.
     pub scope: RuleScope,

@@ -113,7 +113,7 @@ pub(super) struct Chainer {
 }
 
 impl Chainer {
-    /// Begins; in a runtime of `tokio`.
+    /// Starts; in a `tokio` runtime.
     pub(super) fn start(pool: Pool) -> Chainer {
         let more = Arc::new(Notify::new());
         let (alive, until) = watch::channel(());

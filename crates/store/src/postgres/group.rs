@@ -1,7 +1,7 @@
 //! Callers whose appends or reads are done together.
 //!
-//! While few are under way one is done at once, alone. Later ones wait until one of these has ended, and are then done
-//! together: they share round trips, the start of a statement, its commit and the wait for the disk.
+//! While few are in progress, one is done at once, alone. Later ones wait until one of these has ended, and are then
+//! done together: they share round trips, the start of a statement, its commit and the wait for the disk.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -21,9 +21,9 @@ pub(super) trait Shared: Send + Sync + Sized + 'static {
     /// Its result.
     type Done: Send + 'static;
 
-    /// How many transactions of this kind are under way before others wait. With more, each does less.
+    /// How many transactions of this kind are in progress before others wait. With more, each does less.
     const AT_ONCE: usize;
-    /// How long others wait for a transaction under way. One that takes longer delays no others.
+    /// How long others wait for a transaction in progress. One that takes longer delays no others.
     const PATIENCE: Duration;
 
     /// The session, of which it must be the only one of those done together.
@@ -31,10 +31,10 @@ pub(super) trait Shared: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Does one alone, or several together, and tells each caller.
+    /// Does one alone, or several together, and notifies each caller.
     fn carry_out(pool: Pool, waiting: Vec<Waiting<Self>>) -> impl Future<Output = ()> + Send;
 
-    /// The outcome of one whose caller is not told any: the threads that did it have ended.
+    /// The outcome of one whose caller gets none: the threads that did it have ended.
     fn lost(pool: &Pool) -> StoreError;
 }
 

@@ -295,7 +295,7 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
 }
 
 /// See [`super::super::Store::history_id`]. It is a digest of the key that seals messages between nodes, and reveals
-/// nothing of it.
+/// nothing about it.
 pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError> {
     let id = "SELECT left(encode(sha256('history'::bytea || notification_key), 'hex'), 32) FROM countersign";
     let row = all(on, id, Vec::new()).await?.pop();
