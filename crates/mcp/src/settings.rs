@@ -322,7 +322,7 @@ impl Address {
     pub(super) fn header_map(&self) -> Result<HeaderMap, String> {
         let mut map = HeaderMap::new();
         let mut add = |name: &str, value: &str| {
-            let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no name of a header"))?;
+            let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a header name"))?;
             let mut value =
                 HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name:?} cannot be one"))?;
             value.set_sensitive(true);

@@ -108,8 +108,8 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Closed`]: recent appends may be lost.
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-    /// The result of a read answers an input that is sent again, so its first answer was lost: perhaps that of another
-    /// process, which had not seen it survive. The next [`Store::sync`] waits until it does.
+    /// A read has answered an input that was sent again: its first answer was lost, perhaps with a process that had not
+    /// yet confirmed that it was durable. The next [`Store::sync`] waits until it is.
     fn mark_unsynced(&self) {}
     /// Creates a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the
     /// same positions, and those of the append follow. No part of it is visible before all of it is stored; if that

@@ -143,7 +143,7 @@ async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_n
     as_zoe(&[]).failed(3, "approval_not_found");
     as_zoe(&["--as-role", "admin", "--as-tenant", "north"]).failed(3, "approval_not_found");
     // Names that the configuration refuses are refused here too, and not stored.
-    as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is no role");
+    as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is not a role");
     as_zoe(&["--as-tenant", ""]).failed(2, "--as-tenant must have 1 to 128 bytes");
     for subject in ["", "zo\u{1b}[1me", &"z".repeat(129)] {
         let approved =

@@ -260,7 +260,7 @@ mod tests {
                 base64("image/svg+xml", "PHN2Zz4="),
                 "content[1].source.media_type: unknown variant `image/svg+xml`, expected one of `image/png`",
             ),
-            (base64("image/png", "!"), "content[1].source.data: is no standard Base64"),
+            (base64("image/png", "!"), "content[1].source.data: is not standard Base64"),
             (base64("image/gif", DOT), "content[1].source.data: begins as image/png does"),
             (source(r#"{"type":"url","url":"ftp://a/b"}"#), "content[1].source.url: must be an http or https URL"),
             (format!("[{many}]"), "content: has 21 images; a message has at most 20"),

@@ -123,7 +123,7 @@ impl Authorities {
         let Some(role) = role.as_ref().or(asked).and_then(Reviewer::role) else { return Ok(()) };
         match authority.holders(role, state.tenant.as_deref()) {
             Some(people) if !people.contains(person) => {
-                let what = format!("{person:?} is no person with the role {role:?}, so nobody could decide it then");
+                let what = format!("{person:?} is not a person with the role {role:?}, so nobody could decide it then");
                 Err(Refusal::new(Code::InvalidMessage, what))
             }
             _ => Ok(()),

@@ -298,7 +298,7 @@ fn editable<'a>(state: &'a State, edit: &EditedCall, i: usize) -> Result<&'a Cal
         (None, _) => {}
     }
     let why = match state.calls.iter().find(|call| *call.id == *edit.tool_use_id) {
-        None => "is no call of the latest answer at this checkpoint",
+        None => "is not a call of the latest answer at this checkpoint",
         Some(call) if call.question => "asks the user; answer or decline it in the new session",
         Some(call) if call.phase == Phase::Finished => "has its result at this checkpoint; take an earlier one",
         Some(_) => "has begun at this checkpoint; take an earlier one",

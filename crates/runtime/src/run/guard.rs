@@ -1,4 +1,4 @@
-//! The additions of a run of the library to the runner: guardrails, hooks, budgets, and the application's own data.
+//! What a run of the library adds to the runner: guardrails, hooks, budgets, and the application's own data.
 //!
 //! The driver, the model calls and the gate each call into this module from one line.
 //!

@@ -146,7 +146,7 @@ fn tool_use(own: &[String]) -> Kind<'_, ConfigToolUse> {
 
 /// The JSON Schema that an agent's final answer must match (spec S23).
 fn output_schema(schema: Value) -> Result<Value, String> {
-    ArgsSchema::of_any(&schema).map_err(|error| format!("is no valid JSON Schema: {error}"))?;
+    ArgsSchema::of_any(&schema).map_err(|error| format!("is not a valid JSON Schema: {error}"))?;
     Ok(schema)
 }
 

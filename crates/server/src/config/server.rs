@@ -132,13 +132,13 @@ fn public(text: &str) -> Result<String, String> {
 fn host(text: &str) -> Result<String, String> {
     let authority: Option<Authority> = text.parse().ok();
     let is_plain = authority.is_some_and(|found| !found.host().is_empty() && !text.contains(['@', '*']));
-    let wrong = || format!("has {text:?}, which is no host; one looks like \"agents.example.com\"");
+    let wrong = || format!("has {text:?}, which is not a host; one looks like \"agents.example.com\"");
     if is_plain { Ok(text.to_ascii_lowercase()) } else { Err(wrong()) }
 }
 
 /// An origin as browsers send it.
 fn origin(text: &str) -> Result<String, String> {
     let wrong =
-        || format!("has {text:?}, which is no origin; each is written out, such as \"https://app.example.com\"");
+        || format!("has {text:?}, which is not an origin; each is written out, such as \"https://app.example.com\"");
     site::origin(text).ok_or_else(wrong)
 }

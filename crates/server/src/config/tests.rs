@@ -126,15 +126,18 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
         ),
         (
             "url = \"postgres://db/store\"\npooled = true\ndirect_url = \"postgres://ann:hunter2@db:port/store\"",
-            r#"9: "direct_url" in [store] is no URL of a PostgreSQL database"#,
+            r#"9: "direct_url" in [store] is not a URL of a PostgreSQL database"#,
         ),
         (
             "url = \"postgres://db/store?options=-c%20a%3Db\"\npooled = true",
             r#"7: "url" in [store] sets "options", which a transaction pooler refuses or forgets"#,
         ),
         ("pooled = true", r#"7: "pooled" in [store] is for a PostgreSQL database, and "url" names none"#),
-        ("url = \"postgres://ann:hunter2@db:port/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
-        ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
+        (
+            "url = \"postgres://ann:hunter2@db:port/store\"",
+            r#"7: "url" in [store] is not a URL of a PostgreSQL database"#,
+        ),
+        ("url = \"postgres:db\"", r#"7: "url" in [store] is not a URL of a PostgreSQL database"#),
         (
             "url = \"postgres://ann:hunter2@db/store?sslmode=verify-ca\"\nlease_seconds = 20\npooled = true",
             r#"7: "url" in [store] has sslmode=verify-ca, which is not supported; a server's certificate"#,

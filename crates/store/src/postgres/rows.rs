@@ -21,7 +21,8 @@ use crate::sql::int;
 
 /// A stored position or number.
 pub(super) fn count(stored: i64) -> Result<u64, StoreError> {
-    u64::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is no position and no number of a record")))
+    u64::try_from(stored)
+        .map_err(|_| StoreError::Corrupt(format!("{stored} is not a position or a number of a record")))
 }
 
 /// A stored number of an interruption, or of an action.
