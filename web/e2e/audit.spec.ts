@@ -89,7 +89,7 @@ test("u1 r8: the server verifies the chain, against an anchor too, and a fault i
   await checkAccessible(page, "not intact");
   await field.fill("yesterday");
   await verify.click();
-  await expect(page.getByRole("alert")).toContainText('"yesterday" is no anchor');
+  await expect(page.getByRole("alert")).toContainText('"yesterday" is not an anchor');
 });
 
 test("u1 r8: a tenant's auditor learns that the whole chain was verified and how much of it is theirs", async ({ page, serve }) => {

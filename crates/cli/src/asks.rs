@@ -30,7 +30,7 @@ pub(crate) fn decides(require: &ConfigRequire) -> String {
     match require {
         ConfigRequire::Always => "a person decides".to_owned(),
         ConfigRequire::When(condition) => format!("a person decides if {condition}"),
-        ConfigRequire::Never => "runs by itself".to_owned(),
+        ConfigRequire::Never => "runs without approval".to_owned(),
     }
 }
 

@@ -107,9 +107,9 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
     }
 }
 
-/// What a verification has found.
+/// The result of a verification.
 struct Checked {
-    /// How many records are right, from the first.
+    /// How many records are intact, from the first.
     records: u64,
     /// The end of the log, or its first fault.
     end: Result<Anchor, Fault>,

@@ -64,7 +64,7 @@ fn who(message: &Value) -> String {
     message["by"].as_str().map_or_else(|| "user".to_owned(), |by| name(&Value::from(by)))
 }
 
-/// Somebody's words, below their name.
+/// A message below its author's name.
 pub(crate) fn said(by: &str, text: &str) -> String {
     format!("{by}:\n{}", indented(&Value::from(text)))
 }

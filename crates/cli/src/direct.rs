@@ -29,7 +29,7 @@ use crate::{
     traces,
 };
 
-/// A store that is opened instead of asking a server, and who does it.
+/// A store that is opened instead of asking a server, and who acts.
 #[derive(Args)]
 pub(crate) struct AtStore {
     /// Open the store of this configuration file instead of asking a server
@@ -38,7 +38,7 @@ pub(crate) struct AtStore {
     /// Open this SQLite file, to read it: needs no configuration, and none of its secrets; not for an encrypted store
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub(crate) store: Option<PathBuf>,
-    /// The person who does it, with the roles that the configuration gives them
+    /// The person who acts, with the roles that the configuration gives them
     #[arg(long = "as", value_name = "SUBJECT", requires = "config", conflicts_with = "store")]
     subject: Option<String>,
     /// A role of a person who signs in with a JWT; may be repeated
@@ -179,7 +179,9 @@ async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle
     let by = person(at, &config, purpose)?;
     let keys = loaded::keys(&config.store_keys)?;
     let store: Arc<dyn Store> = match config.store.clone() {
-        ConfigStore::Memory => return Err("a store in memory is its server's alone: ask that, with --url".into()),
+        ConfigStore::Memory => {
+            return Err("a store in memory belongs to its server alone: ask that server, with --url".into());
+        }
         ConfigStore::Sqlite(path) => Arc::new(sqlite(&path, keys, purpose).await?.map_err(|error| error.to_string())?),
         #[cfg(feature = "postgres")]
         ConfigStore::Postgres { url, password_env, lease_seconds } => {
@@ -193,7 +195,7 @@ async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle
 /// A SQLite store, by its file alone, without a configuration.
 async fn of_file(path: &Path, purpose: Purpose) -> Result<Opened, Failure> {
     if purpose == Purpose::Changing {
-        let text = "what follows from a change depends on the configuration: name that, with --config";
+        let text = "what follows from a change depends on the configuration: name it, with --config";
         return Err(Failure::new(Exit::Usage, text));
     }
     let opened = sqlite(path, None, purpose).await?;

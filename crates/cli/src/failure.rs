@@ -5,9 +5,9 @@
 pub(crate) enum Exit {
     /// Anything else.
     Error = 1,
-    /// The arguments do not suffice where nobody can be asked.
+    /// The arguments are not enough, and nobody can be asked.
     Usage = 2,
-    /// There is no such thing, or it is somebody else's.
+    /// It does not exist, or belongs to somebody else.
     NotFound = 3,
     /// Somebody else, or the deadline, was first; or what is pending is not what was shown.
     Overtaken = 4,
@@ -17,21 +17,21 @@ pub(crate) enum Exit {
     Unreachable = 6,
     /// A person has to decide something before it continues.
     Pending = 7,
-    /// It was checked, and something was found.
+    /// The check found something.
     Found = 8,
 }
 
 /// The exit codes, for the help and the manual page of the program.
 pub(crate) const CODES: &str = "Exit codes:
   0  It is done.
-  1  It failed in another way.
+  1  It failed for another reason.
   2  The arguments are wrong.
-  3  There is no such thing, or it is not yours.
+  3  It does not exist, or is not yours.
   4  Somebody else or the deadline was first.
   5  The server refused it.
   6  No server answered.
   7  A person must decide something first.
-  8  It was checked, and something was found.";
+  8  The check found something.";
 /// Those of a command that checks something.
 pub(crate) const CHECKED: &str =
     "The exit code is 0 if all is well, 8 if something was found, and another if it could not be checked.";

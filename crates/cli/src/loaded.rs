@@ -24,7 +24,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, String> {
     Config::load(path).map_err(|errors| in_words(path, &errors))
 }
 
-/// All errors, one a line; where there is no such file, how to name another, or have one made.
+/// All errors, one per line; if there is no such file, how to name another one, or to create one.
 pub(crate) fn in_words(path: &Path, errors: &[ConfigError]) -> String {
     let hint = match path.try_exists() {
         Ok(false) => "; name another with --config, or have one made with `countersign demo`",
@@ -63,7 +63,7 @@ pub(crate) fn keys(declared: &[ConfigKey]) -> Result<Option<Keys>, String> {
     Keys::new(keys.remove(0), keys).map(Some).map_err(|error| error.to_string())
 }
 
-/// Opens the store, or makes it.
+/// Opens the store, or creates it.
 pub(crate) async fn open(declared: ConfigStore, keys: Option<Keys>) -> Result<Arc<dyn Store>, String> {
     match declared {
         ConfigStore::Memory => Ok(Arc::new(MemoryStore::new())),
@@ -77,7 +77,7 @@ pub(crate) async fn open(declared: ConfigStore, keys: Option<Keys>) -> Result<Ar
     }
 }
 
-/// Checks that a SQLite store exists, since opening it would make it.
+/// Checks that a SQLite store exists, since opening it would create it.
 pub(crate) fn check_there(path: &Path) -> Result<(), String> {
     match path.metadata() {
         Ok(file) if file.len() == 0 => Err(format!("{} is empty: there is no store in it", path.display())),
@@ -86,7 +86,7 @@ pub(crate) fn check_there(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Opens a SQLite store, or makes it.
+/// Opens a SQLite store, or creates it.
 pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
     let open = move || match keys {
         Some(keys) => SqliteStore::open_sealed(path, &SqliteOptions::default(), &keys),
@@ -95,13 +95,13 @@ pub(crate) async fn sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteSt
     opened(open).await
 }
 
-/// Opens a SQLite store that must be there: a mistyped name, or a file that lost its log, must not become a new one.
+/// Opens a SQLite store that must exist: a mistyped name, or a file that lost its log, must not become a new one.
 pub(crate) async fn existing_sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
     let open = move || SqliteStore::open_existing(path, &SqliteOptions::default(), keys.as_ref());
     opened(open).await
 }
 
-/// Opens a SQLite store that must be there, to read it.
+/// Opens a SQLite store that must exist, to read it.
 pub(crate) async fn readable_sqlite(path: PathBuf, keys: Option<Keys>) -> Result<SqliteStore, StoreError> {
     opened(move || SqliteStore::open_to_read(path, keys.as_ref())).await
 }
@@ -123,7 +123,7 @@ pub(crate) fn unopened(error: &StoreError) -> String {
     }
 }
 
-/// Opens a database whose tables exist, so that a mistyped name does not make new ones.
+/// Opens a database whose tables exist, so that a mistyped name does not create new ones.
 #[cfg(feature = "postgres")]
 pub(crate) async fn existing_database(
     url: PostgresUrl,

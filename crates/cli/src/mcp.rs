@@ -108,7 +108,7 @@ pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigAp
     let asks = match approval.map(|approval| &approval.require) {
         Some(ConfigRequire::Always) => "a person decides".to_owned(),
         Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}"),
-        Some(ConfigRequire::Never) => "runs by itself".to_owned(),
+        Some(ConfigRequire::Never) => "runs without approval".to_owned(),
         None => format!("as [mcp.{server}] says"),
     };
     format!("{tool} of the MCP server {server}; {asks}")
@@ -118,7 +118,7 @@ pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigAp
 pub(crate) fn server_in_words(server: &ConfigMcp) -> String {
     let at = server.reach.host().map(|host| format!("at {host}; ")).unwrap_or_default();
     match &server.require_approval {
-        Value::String(word) if word == "never" => format!("{at}its tools run by themselves"),
+        Value::String(word) if word == "never" => format!("{at}its tools run without approval"),
         Value::String(_) => format!("{at}a person decides"),
         lists => format!("{at}a person decides as {lists} says, and about all that they do not name"),
     }

@@ -1,4 +1,4 @@
-//! Tells the process that started the server that it is serving.
+//! Reports to the process that started the server that it is serving.
 
 use std::{
     env,

@@ -27,7 +27,7 @@ pub(crate) struct Paging {
     /// Entries on a page, 1 to 200
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
     limit: u16,
-    /// The page that begins here, as the page before it says
+    /// The cursor of the page, as printed with the page before it
     #[arg(long)]
     cursor: Option<String>,
     /// All pages

@@ -360,8 +360,8 @@ async fn rule(past: &mut Past, id: &str) -> Result<Option<Rule>, StoreError> {
     Ok(past.rule(session, id).await?.map(|row| row.rule))
 }
 
-/// The verdict that a standing rule, which decided a call at that time, would make of a new verdict: it was in force
-/// then, even if it is not today.
+/// What a standing rule that decided a call at that time would turn a new verdict into: it was in force then, even if
+/// it is not today.
 fn ruled(rule: &Rule, call: &CallFacts<'_>, at: Millis, before: &Verdict, verdict: Verdict) -> Verdict {
     let looked_at = RuleFacts {
         agent: call.agent,

@@ -38,7 +38,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The options that ask the same server again, for a shell.
+    /// The options that address the same server again, for a shell.
     pub(crate) fn again(&self) -> String {
         let mut again = format!(" --url {}", quoted(&self.url));
         if self.token_env != TOKEN_ENV {

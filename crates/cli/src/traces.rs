@@ -61,7 +61,7 @@ fn lines() -> Result<Log, String> {
     Ok(lines.with_filter(filter(WARN)?).boxed())
 }
 
-/// The fields of a line. They contain foreign texts, such as errors of providers: none may look like a line of its own,
+/// The fields of a line. They contain foreign texts, such as errors of providers: none may look like a separate line,
 /// or control the terminal that shows it.
 fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {

@@ -28,7 +28,7 @@ enum Command {
     List(List),
     /// Lists the messages of a webhook that did not arrive
     Failed(Failed),
-    /// Sends messages again that did not arrive: one, or all dead letters
+    /// Resends messages that did not arrive: one, or all dead letters
     Retry(Retry),
     /// Drops a webhook's failed messages; it then begins with the next event
     Forget(Forget),
@@ -63,21 +63,21 @@ struct Retry {
     asked: Asked,
 }
 
-/// Which messages: one of these, which a wrong usage then names both.
+/// Which messages: one of these; an error about wrong usage names both.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct Which {
     /// The number of the message's record, as `failed` lists it
     #[arg(value_name = "NUMBER")]
     n: Option<u64>,
-    /// All dead letters: those that are not attempted any more
+    /// All dead letters: those that are no longer attempted
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Args)]
 struct Forget {
-    /// The webhook's name; one that is not configured any more is dropped whole
+    /// The webhook's name; one that is no longer configured is removed entirely
     name: String,
     /// Do not ask
     #[arg(long)]

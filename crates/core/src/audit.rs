@@ -133,7 +133,7 @@ impl FromStr for Anchor {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Anchor, String> {
-        let wrong = || format!("{text:?} is no anchor; one is NUMBER:HASH, as `audit verify` prints it");
+        let wrong = || format!("{text:?} is not an anchor; one is NUMBER:HASH, as `audit verify` prints it");
         let (n, hash) = text.split_once(':').ok_or_else(wrong)?;
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         if hash.len() != 64 || !hash.bytes().all(hex) {

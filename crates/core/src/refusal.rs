@@ -10,7 +10,7 @@ use serde_json::{
 
 use crate::{limits::ECHO_CHARS, plain};
 
-/// The one table of codes. `docs/errors.md` is generated from it, and a test fails when the two differ.
+/// The table of codes. `docs/errors.md` is generated from it, and a test fails when the two differ.
 macro_rules! codes {
     ($($(#[doc = $meaning:literal])+ $code:ident = $status:literal, $remedy:literal;)+) => {
         /// The machine-readable reason of a refusal, the same on WebSocket and HTTP.
@@ -61,23 +61,23 @@ codes! {
     /// A field is missing, of the wrong type or out of bounds.
     InvalidMessage = 400, "Correct the field that the message names.";
     /// The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
-    InvalidSessionId = 400, "Choose another id, or let the server make one.";
+    InvalidSessionId = 400, "Choose another id, or let the server generate one.";
     /// No session with that id, or not yours.
-    SessionNotFound = 404, "Check the id, and whose token you send.";
+    SessionNotFound = 404, "Check the id, and that the token is the right one.";
     /// The session with this id was deleted. Its id is never reused.
     SessionDeleted = 410, "Use another id.";
     /// The id for a new session is taken.
     SessionExists = 409, "Choose another id, or leave it out.";
     /// No agent with that name.
-    UnknownAgent = 404, "Use a name of `GET /v1/agents`.";
+    UnknownAgent = 404, "Use a name from `GET /v1/agents`.";
     /// `cancel` while no turn is active.
     NothingToCancel = 409, "Nothing: the turn is over.";
     /// Nothing in the session has failed.
     NothingToRetry = 409, "Nothing: the turn has not failed, or has already resumed.";
     /// The turn has used up its model calls, and the retry adds none.
-    MaxTurns = 409, "Say how many more model calls the turn gets (`more_calls`), or send a new message.";
+    MaxTurns = 409, "Give the turn more model calls (`more_calls`), or send a new message.";
     /// There is no such graph.
-    UnknownGraph = 404, "Use a name of `GET /v1/graphs`.";
+    UnknownGraph = 404, "Use a name from `GET /v1/graphs`.";
     /// The answer does not fit the question's schema.
     InvalidResume = 400, "Correct what `details.errors` point at, and send it again.";
     /// A graph waits for a value, not for decisions or answers.
@@ -91,17 +91,17 @@ codes! {
     /// The session has reached the largest size allowed.
     SessionFull = 409, "Continue in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
-    QueueFull = 429, "Wait until the turn has taken some.";
+    QueueFull = 429, "Wait until the turn has taken some messages.";
     /// The connection follows the largest number of sessions allowed.
     TooManyFollowed = 429, "Send `unsubscribe` for one of them, or use another connection.";
     /// The `request_id` was used in this session for something else.
     RequestIdReused = 409, "Give each input an id of its own.";
-    /// No interruption with that key, or not yours.
-    ApprovalNotFound = 404, "Check the key, and whose token you send.";
+    /// No approval request with that key, or not yours.
+    ApprovalNotFound = 404, "Check the key, and that the token is the right one.";
     /// No standing rule with that id, or not yours.
-    RuleNotFound = 404, "Use an id of `GET /v1/rules`.";
+    RuleNotFound = 404, "Use an id from `GET /v1/rules`.";
     /// No webhook with that name, or not yours; or no failed message with that number.
-    WebhookNotFound = 404, "Use a name of `GET /v1/webhooks`.";
+    WebhookNotFound = 404, "Use a name from `GET /v1/webhooks`.";
     /// Another person, or the deadline, was first.
     ApprovalAlreadyResolved = 409, "Nothing: `details` say how it ended.";
     /// The decisions cannot be matched with the actions.
@@ -113,38 +113,39 @@ codes! {
     /// The answers do not fit the questions.
     InvalidAnswers = 400, "Correct what `details.errors` name, and send them again.";
     /// The decision is not one of the action's `allowed_decisions`.
-    DecisionNotAllowed = 400, "Use one of those.";
+    DecisionNotAllowed = 400, "Use one of the allowed decisions.";
     /// The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
     InvalidEdit = 400, "Correct what `details.errors` point at, and send it again.";
     /// The `digest` or `args_digest` is not that of the pending request.
     StaleAction = 409, "Show the person the current request, and ask again.";
-    /// What is approved, or forked, cannot run: its agent or its tool is gone or cannot be reached.
+    /// What was approved or forked cannot run: its agent or its tool no longer exists or cannot be reached.
     Unresolvable = 409, "Reject it, or try again when the tool is back.";
     /// The caller is not authenticated.
-    Unauthenticated = 401, "Send a token that is valid now.";
+    Unauthenticated = 401, "Send a valid token.";
     /// The caller may not do this.
-    Forbidden = 403, "Ask somebody who may.";
-    /// No such page.
-    NotFound = 404, "Use a path of `/openapi.json`.";
-    /// The HTTP method is not one of the resource's.
-    MethodNotAllowed = 405, "Use a method of `/openapi.json`.";
+    Forbidden = 403, "Ask somebody who is allowed to.";
+    /// There is nothing at this path.
+    NotFound = 404, "Use a path from `/openapi.json`.";
+    /// The resource does not support the HTTP method.
+    MethodNotAllowed = 405, "Use a method from `/openapi.json`.";
     /// Too many of this person's requests that read a whole session, or preview an edit, are queued already.
-    TooBusy = 429, "Try again when some of your requests have ended.";
+    TooBusy = 429, "Try again when some of your requests have completed.";
     /// The frame or body is too large.
     TooLarge = 413, "Send less.";
-    /// The body of a request did not come in time.
+    /// The body of a request did not arrive in time.
     RequestTimeout = 408, "Send it again, without pauses.";
     /// The body of a request is not declared as JSON in UTF-8.
     UnsupportedMediaType = 415, "Send JSON in UTF-8 with `Content-Type: application/json`.";
-    /// The store could not keep or read it now; nothing happened.
+    /// The store could not be written or read; nothing happened.
     StoreUnavailable = 503, "Try again later or at another node, with the same `request_id`.";
     /// The store did not say whether this was stored.
-    OutcomeUnknown = 503, "Look, or send it again with the same `request_id`; under another one it might happen twice.";
+    OutcomeUnknown = 503, "Check, or send it again with the same `request_id`; with another one it might happen twice.";
     /// A newer version has stored something in the session that this one does not know; nothing happened.
     NewerVersionRequired = 503, "Try a node of the newer version; upgrade this one.";
-    /// The server is shutting down, and begins nothing new.
+    /// The server is shutting down, and starts nothing new.
     ShuttingDown = 503, "Use another node, or wait for the restart.";
-    /// The store was closed after an error of its disk, or since its database went back to an earlier state; what was under way may be stored or not.
+    /// The store was closed after a disk error, or because its database went back to an earlier state; requests in
+    /// progress may or may not be stored.
     StoreClosed = 503, "Tell the operator; check what was stored after the restart.";
     /// A fault in the server; nothing is acknowledged.
     Internal = 500, "Tell the operator; the log has more.";
@@ -179,7 +180,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "The turn used up its model calls.",
         "Retry with `more_calls`, raise the agent's `max_turns`, or send a message.",
     ),
-    ("budget_exceeded", "The run used up its tokens or its money.", "Raise the budget, and retry."),
+    ("budget_exceeded", "The run used up its budget of tokens or of cost.", "Raise the budget, and retry."),
     (
         "session_full",
         "The session has reached the largest size allowed.",
@@ -190,7 +191,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
         "The agent that should continue does not exist.",
         "Restore it, or send a message that names another.",
     ),
-    ("instructions_failed", "The program could not make the agent's instructions.", "Look at the log."),
+    ("instructions_failed", "The program could not create the agent's instructions.", "Look at the log."),
     ("invalid_output", "The last answer does not fit the agent's output schema.", "Send a message or retry."),
     ("input_guardrail", "A guardrail stopped the message.", "Phrase it differently; the log says what it found."),
     ("output_guardrail", "A guardrail stopped the answer.", "Look at the log."),
@@ -200,25 +201,25 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("invalid_update", "A node changed the state in a way that does not fit it.", "Fix the node, and retry the run."),
     (
         "unreadable_answer",
-        "An answer on record, or what was reported of a step, does not fit what the node reads.",
+        "A recorded answer, or the reported result of a step, does not fit what the node reads.",
         "Retry the run: the node asks again, unless it is fixed to read the answer.",
     ),
     (
         "step_given_up",
-        "A person gave up a step whose outcome is unknown, and its node fails without it.",
-        "Retry the run: it is asked about again.",
+        "A person rejected a step whose outcome is unknown, and its node fails without it.",
+        "Retry the run: a person is asked about the step again.",
     ),
     (
         "question_changed",
-        "A node asks something else under the name of a question on record.",
+        "A node asks something else under the name of a recorded question.",
         "Undo the change, or give the new question a name of its own; then retry the run.",
     ),
     (
         "question_gone",
-        "A node no longer asks a question that it waited for.",
+        "A node no longer asks a question that it was paused on.",
         "Bring the question back, or register a migration, and retry the run.",
     ),
-    ("item_unreadable", "An item on record is not what the node's type reads.", "Correct the type, and retry the run."),
+    ("item_unreadable", "A recorded item does not fit the node's type.", "Correct the type, and retry the run."),
     (
         "join_unfinished",
         "A run would end while a join waits for nodes that never run.",
@@ -226,8 +227,8 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ),
     ("round_limit", "The run of a graph used up its rounds.", "Raise the limit, and retry the run."),
     ("too_deep", "Graphs are nested too deeply.", "Make the graph flatter."),
-    ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over less."),
-    ("too_many_questions", "Nodes ask more at once than is allowed.", "Ask less at once."),
+    ("too_many_tasks", "A round of a graph has more tasks than are allowed.", "Fan out over fewer items."),
+    ("too_many_questions", "Nodes ask more questions at once than are allowed.", "Ask fewer questions at once."),
     (
         "too_many_steps",
         "A node has more steps, or more questions, than are allowed.",
@@ -238,7 +239,7 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ("node_gone", "The graph no longer has the node.", "Add it again, and retry the run."),
     (
         "state_unreadable",
-        "The state on record is not what the graph's type reads.",
+        "The recorded state does not fit the graph's type.",
         "Upgrade it (`StateGraph::state_version`) or correct the type, and retry the run.",
     ),
     ("internal", "Internal error.", "Tell the operator; the log has more."),
@@ -258,7 +259,7 @@ pub struct Refusal {
     cause: Cause,
 }
 
-/// What decides whether it is worth another try.
+/// What determines whether a retry makes sense.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Cause {
     #[default]

@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt::Write as _, time::Duration};
 
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, redirect::Policy};
 
-/// The longest time to reach a server, TLS included.
+/// The longest time to connect to a server, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is wrong with an address that contains a user or a password.
@@ -82,7 +82,7 @@ pub fn status(status: StatusCode) -> String {
 }
 
 /// Whether the request may have had an effect though it failed with this status: the server crashed, or a gateway in
-/// front of it did not wait for it (408), or took the client for gone (499).
+/// front of it did not wait for it (408), or considered the client disconnected (499).
 #[must_use]
 pub fn may_have_begun(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 499)

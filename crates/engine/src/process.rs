@@ -30,7 +30,7 @@ const REAP: Duration = Duration::from_secs(2);
 /// How a process ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It ended by itself.
+    /// It ended on its own.
     Ended {
         /// Its exit code or signal.
         status: ExitStatus,
@@ -82,7 +82,7 @@ pub async fn run(mut command: Command, input: &[u8], output_limit: usize, time_l
         group.kill();
         let status = group.reap().await;
         if !quiet {
-            // Only something that left the group can still hold the pipes open: it is not waited for.
+            // Only something that left the group can still have the pipes open: it is not waited for.
             let _ = timeout(GRACE, &mut traffic).await.transpose_done()?;
         }
         Ok::<_, Flood>(status)
@@ -181,7 +181,7 @@ impl Group {
         }
     }
 
-    /// Waits until the leader has ended by itself.
+    /// Waits until the leader has ended on its own.
     pub async fn ended(&self) -> io::Result<()> {
         // Later ends are signalled; earlier ones are seen at once.
         let mut child_ended = signal(SignalKind::child())?;

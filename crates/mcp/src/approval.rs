@@ -1,4 +1,4 @@
-//! When calls of a server's tools need a person: `require_approval` in all its forms (spec S13).
+//! When calls of a server's tools need approval: `require_approval` in all its forms (spec S13).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::McpError;
 use countersign_engine::tool::{CallFacts, Condition, Require};
 
-/// When calls of a server's tools need a person (spec S13).
+/// When calls of a server's tools need approval (spec S13).
 ///
-/// The default is yes: tools that no list and no map names need one, and so does everything if nothing is set. A server
+/// The default is yes: tools that no list and no map names need it, and so does everything if nothing is set. A server
 /// can add tools at any time, and nobody has reviewed those.
 #[derive(Clone, Default)]
 #[non_exhaustive]
@@ -20,21 +20,21 @@ pub enum RequireApproval {
     Always,
     /// No call does.
     Never,
-    /// By lists of tools, in the server's own names. Those in neither list need one.
+    /// By lists of tools, in the server's own names. Those in neither list need it.
     Lists {
-        /// Tools whose calls need one.
+        /// Tools whose calls need it.
         always: Vec<String>,
-        /// Tools whose calls need none.
+        /// Tools whose calls do not.
         never: Vec<String>,
     },
-    /// By tool, in the server's own names: whether its calls need one. Those not in the map need one.
+    /// By tool, in the server's own names: whether its calls need it. Those not in the map need it.
     Tools(BTreeMap<String, bool>),
     /// A function decides for each call; if it fails or panics, a person is asked (spec S26).
     When(Arc<dyn Condition>),
 }
 
 impl RequireApproval {
-    /// Tools whose calls need a person, and tools whose calls need none.
+    /// Tools whose calls need approval, and tools whose calls do not.
     pub fn lists(
         always: impl IntoIterator<Item = impl Into<String>>,
         never: impl IntoIterator<Item = impl Into<String>>,
@@ -46,7 +46,7 @@ impl RequireApproval {
         }
     }
 
-    /// For each of these tools whether its calls need a person.
+    /// For each of these tools, whether its calls need approval.
     pub fn tools(tools: impl IntoIterator<Item = (impl Into<String>, bool)>) -> RequireApproval {
         RequireApproval::Tools(tools.into_iter().map(|(name, needs)| (name.into(), needs)).collect())
     }

@@ -60,7 +60,7 @@ pub(super) fn question(
     let schema = answer_schema(content.as_deref());
     // Each answer is checked by it, even one that declines.
     let checked: Value = serde_json::from_str(&schema).map_err(|error| error.to_string())?;
-    ArgsSchema::of_any(&checked).map_err(|error| format!("its form is no schema to check answers by: {error}"))?;
+    ArgsSchema::of_any(&checked).map_err(|error| format!("its form is not a schema to check answers by: {error}"))?;
     let schema = RawValue::from_string(schema).map_err(|error| error.to_string())?;
     Ok(InputQuestion {
         name: name.into(),

@@ -48,7 +48,7 @@ pub(super) struct Http {
     secrets: Arc<Secrets>,
     /// When streams are opened.
     streams: Arc<Pace>,
-    /// The server has opened a stream of its own, over which answers may come that it has not given at once.
+    /// The server has opened a stream of its own, over which answers that it has not given at once may arrive.
     has_streams: Arc<AtomicBool>,
     /// A request in the session got the status for an unknown session, whatever came with it.
     may_be_gone: Arc<AtomicBool>,

@@ -5,7 +5,7 @@
 //! its annotations, which never make a call easier to run. Who is asked is configured here, by [`RequireApproval`], and
 //! by the policy.
 //!
-//! This module is the only place that knows the protocol's library.
+//! This crate is the only place that knows the protocol's library.
 //!
 //! ```no_run
 //! # use countersign_mcp::{McpServer, RequireApproval};

@@ -1,4 +1,4 @@
-//! The connection to one server: made when it is needed, and again when it was closed, with back-off.
+//! The connection to one server: opened when it is needed, and reopened after it was closed, with back-off.
 //!
 //! A separate task connects. A turn waits for it for a bounded time, a call up to its limit.
 
@@ -62,7 +62,7 @@ pub(super) struct Link {
     /// The program or address that runs its tools: see [`Reach::digest`].
     reached: Digest,
     stage: std::sync::Mutex<Stage>,
-    /// Every connection that may live: a replaced one does so while calls run over it.
+    /// Every connection that may be open: a replaced one stays open while calls run over it.
     connections: std::sync::Mutex<Vec<Weak<Connection>>>,
     listed: RwLock<Arc<[ListedTool]>>,
     version: AtomicU64,
@@ -148,7 +148,7 @@ impl Attempt {
     }
 }
 
-/// The connection, or the attempt to make it.
+/// The connection, or the attempt to open it.
 enum Reached {
     Now(Result<Arc<Connection>, String>),
     Soon(Attempt),
@@ -255,7 +255,7 @@ impl Link {
         }
     }
 
-    /// The connection, made if there is none. An error says why there is none, without secrets.
+    /// The connection, opened if there is none. An error says why there is none, without secrets.
     pub(super) async fn connection(self: &Arc<Link>) -> Result<Arc<Connection>, String> {
         match self.reach() {
             Reached::Now(reached) => reached,
@@ -280,7 +280,7 @@ impl Link {
         }
     }
 
-    /// The connection, or the attempt to make it, which is started if there is none.
+    /// The connection, or the attempt to open it, which is started if there is none.
     fn reach(self: &Arc<Link>) -> Reached {
         let mut stage = self.stage();
         let failures = match &*stage {

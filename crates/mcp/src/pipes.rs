@@ -110,8 +110,8 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
     line.answered(wrong)
 }
 
-/// The replacement for a message that did not come as a line: an error for the request that it answers, or nothing, if
-/// it has too many values; the same with all its digits, if it would lose some. `None`: it is read as it is.
+/// The replacement for a message that did not arrive as a line: an error for the request that it answers, or nothing,
+/// if it has too many values; the same with all its digits, if it would lose some. `None`: it is read as it is.
 pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
     let line = Line::of(text);
     // Its bytes are bounded before: one of exactly as many as are read has no more values than others.

@@ -19,7 +19,7 @@ use countersign_engine::key::ApiKey;
 /// Longest prefix of tool names, in bytes.
 const PREFIX_BYTES: usize = 32;
 
-/// The declaration of an MCP server. [`McpServer::build`] makes a source of tools from it.
+/// The declaration of an MCP server. [`McpServer::build`] turns it into a source of tools.
 #[derive(Clone)]
 pub struct McpServer {
     pub(super) name: Arc<str>,
@@ -192,7 +192,7 @@ impl McpServer {
     pub fn key_in_address(self) -> McpServer {
         self.address(|address| address.has_key = true)
     }
-    /// When calls of its tools need a person; always by default.
+    /// When calls of its tools need approval; always by default.
     #[must_use]
     pub fn require_approval(mut self, require: RequireApproval) -> McpServer {
         self.require = require;
@@ -322,7 +322,7 @@ impl Address {
     pub(super) fn header_map(&self) -> Result<HeaderMap, String> {
         let mut map = HeaderMap::new();
         let mut add = |name: &str, value: &str| {
-            let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no name of a header"))?;
+            let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a header name"))?;
             let mut value =
                 HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name:?} cannot be one"))?;
             value.set_sensitive(true);

@@ -30,7 +30,7 @@ use countersign_engine::{
 
 /// Longest line of a program's standard error that is logged as one, in bytes.
 const LINE_BYTES: usize = 64 * 1024;
-/// How long a program may take to end by itself once its standard input is closed.
+/// How long a program may take to end on its own once its standard input is closed.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// A server's program, ended as a group when it is dropped.
@@ -85,7 +85,7 @@ impl Process {
         let _ = timeout(ENDING, &mut self.log).await;
     }
 
-    /// Waits briefly for the program to end by itself, then kills its process group.
+    /// Waits briefly for the program to end on its own, then kills its process group.
     pub(super) async fn end(mut self) {
         let _ = timeout(ENDING, self.group.ended()).await;
         self.group.end().await;

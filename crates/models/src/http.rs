@@ -82,7 +82,7 @@ pub(super) fn headers(added: &BTreeMap<String, ApiKey>) -> Result<Vec<(HeaderNam
     let wrong = |name: &str, what: &str| ModelConfigError::new(format!("`headers` has {name:?}, {what}"));
     let mut headers = Vec::with_capacity(added.len());
     for (name, value) in added {
-        let key = HeaderName::try_from(name).map_err(|_| wrong(name, "which is no name of a header"))?;
+        let key = HeaderName::try_from(name).map_err(|_| wrong(name, "which is not a header name"))?;
         if OWN_HEADERS.contains(&key.as_str()) {
             return Err(wrong(name, "which cannot be set"));
         }

@@ -42,12 +42,12 @@ pub trait RunHooks: Send + Sync {
         nothing()
     }
     /// An agent has given its answer. Where a tool's result is the answer of the turn
-    /// ([`ToolUseBehavior`](crate::agent::team::ToolUseBehavior)), this is told just before the run returns or pauses. It
-    /// is not told where a tool's result is the answer of an agent that works for another one.
+    /// ([`ToolUseBehavior`](crate::agent::team::ToolUseBehavior)), this is called just before the run returns or
+    /// pauses. It is not called where a tool's result is the answer of an agent that works for another one.
     fn agent_end<'a>(&'a self, run: &'a RunContext, output: &'a str) -> BoxFuture<'a, ()> {
         nothing()
     }
-    /// A model is about to be asked.
+    /// A model is about to be called.
     fn model_start<'a>(&'a self, run: &'a RunContext) -> BoxFuture<'a, ()> {
         nothing()
     }

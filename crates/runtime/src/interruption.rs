@@ -77,7 +77,8 @@ pub struct Interruption {
     /// The deadline after which it is rejected (RFC 3339); never, if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// Why it can no longer run: its tool or its agent is gone. It can be rejected, or responded to.
+    /// Why it cannot run now: its tool or its agent no longer exists, or cannot be reached. It can be rejected, or
+    /// responded to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unresolvable: Option<String>,
 }

@@ -100,7 +100,7 @@ pub trait Store: Send + Sync {
     fn history_id(&self) -> BoxFuture<'_, Result<Option<Arc<str>>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
-    /// Gives it a new one: it was restored from a backup, and its events from here on are not those that followed then.
+    /// Gives it a new one: it was restored from a backup, and its events from here on are not those that once followed.
     fn renew_history_id(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Waits until everything appended before survives power loss. Call it before releasing anything that depends on an
     /// append (an answer, an event with a `seq`, a saved state).
@@ -108,12 +108,13 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError::Closed`]: recent appends may be lost.
     fn sync(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-    /// The result of a read answers an input that is sent again, so its first answer was lost: perhaps that of another
-    /// process, which had not seen it survive. The next [`Store::sync`] waits until it does.
+    /// A read has answered an input that was sent again: its first answer was lost, perhaps with a process that had not
+    /// yet confirmed that it was durable. The next [`Store::sync`] waits until it is.
     fn mark_unsynced(&self) {}
-    /// Makes a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the same
-    /// positions, and those of the append follow. Nothing of it is visible before all of it is stored; if that never
-    /// completes, nothing remains and the id is free. A long past is copied in pieces, between which others append.
+    /// Creates a session with the past of another: its entries up to [`Append::expected`] are those of `from` at the
+    /// same positions, and those of the append follow. No part of it is visible before all of it is stored; if that
+    /// never completes, nothing remains and the id is free. A long past is copied in pieces, between which others
+    /// append.
     ///
     /// The default reads the past and appends all at once.
     ///
@@ -226,8 +227,8 @@ pub trait Store: Send + Sync {
     /// there is none, or it ends elsewhere.
     fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and
-    /// in which nothing can happen any more by itself or by a decision: they are not running, nothing is pending in
-    /// them, and no rule of theirs applies to other sessions at `now`. The default finds none.
+    /// in which nothing can happen any more, automatically or by a decision: they are not running, nothing is pending
+    /// in them, and no rule of theirs applies to other sessions at `now`. The default finds none.
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {
         let _ = (before, now, limit);
         Box::pin(async { Ok(Vec::new()) })
@@ -288,7 +289,7 @@ pub enum Durability {
 pub struct Append {
     /// The session.
     pub session_id: Arc<str>,
-    /// The session's state before them; an empty one makes the session.
+    /// The session's state before them; an empty one creates the session.
     pub before: Arc<State>,
     /// At least one entry, at the positions after that.
     pub entries: Vec<Arc<Entry>>,
@@ -303,7 +304,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// The position of the session's last entry; 0 makes it.
+    /// The position of the session's last entry; 0 creates the session.
     #[must_use]
     pub fn expected(&self) -> u64 {
         self.before.pos
@@ -386,7 +387,7 @@ pub struct Summary {
     pub title: Option<Arc<str>>,
     /// Its status.
     pub status: Status,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Millis,
     /// When the last entry was appended.
     pub updated_at: Millis,
@@ -538,8 +539,9 @@ pub enum StoreError {
     /// It could not be written or read (disk full, I/O); nothing changed.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// A write or sync has failed, and the contents of the disk are unknown; or the database went back to an earlier state:
-    /// nothing is read, written or acknowledged until the store is opened again. Appends under way may be stored or not.
+    /// A write or sync has failed, and the contents of the disk are unknown; or the database went back to an earlier
+    /// state: nothing is read, written or acknowledged until the store is opened again. Appends in progress may or may
+    /// not be stored.
     #[error("the store was closed ({0}); nothing is acknowledged until it is opened again")]
     Closed(String),
     /// Whether it was written is unknown: the store closed, or its connection ended, in between.

@@ -18,7 +18,7 @@ const AT_ONCE: (usize, usize) = (1000, 4 * 1024 * 1024);
 pub struct Holding {
     /// The sessions whose turns it holds now.
     pub sessions: Vec<Arc<str>>,
-    /// Those that were put on hold before, and that nobody has continued since.
+    /// Those that were put on hold before, and that nobody has resumed since.
     pub already_held: Vec<Arc<str>>,
     /// Those that cannot be read here, and why. They begin nothing, since nothing can be read of them.
     pub unreadable: Vec<(Arc<str>, String)>,
@@ -26,7 +26,7 @@ pub struct Holding {
 
 /// Holds every turn: it has no effects, neither model calls nor permitted or approved tool calls nor nodes of a graph,
 /// not even after a deadline, until a person resumes it. A failed turn waits for its retry anyway, and what the retry
-/// would have begun is asked about. The new [`Store::history_id`] tells clients that events they have seen may not be
+/// would have begun is asked about. The new [`Store::history_id`] shows clients that events they have seen may not be
 /// there. No server may be using the store.
 ///
 /// # Errors

@@ -171,8 +171,8 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Where a sealed value is stored. `born` is when the session was made, so that a value of a deleted session is never
-/// valid for a later one.
+/// Where a sealed value is stored. `born` is when the session was created, so that a value of a deleted session is
+/// never valid for a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place<'a> {
@@ -180,7 +180,7 @@ pub enum Place<'a> {
     Entry {
         /// The session.
         session: &'a str,
-        /// When it was made.
+        /// When it was created.
         born: Millis,
         /// The entry's position.
         pos: u64,
@@ -189,14 +189,14 @@ pub enum Place<'a> {
     Snapshot {
         /// The session.
         session: &'a str,
-        /// When it was made.
+        /// When it was created.
         born: Millis,
     },
     /// Where a session ends, and its title.
     Head {
         /// The session.
         session: &'a str,
-        /// When it was made.
+        /// When it was created.
         born: Millis,
     },
     /// The body of a record of the audit log.
@@ -222,7 +222,7 @@ pub enum Place<'a> {
     Waypoint {
         /// The session.
         session: &'a str,
-        /// When it was made.
+        /// When it was created.
         born: Millis,
         /// The position of the last entry folded into it.
         pos: u64,

@@ -84,7 +84,7 @@ impl Answer {
             return Ok(menu::answers(questions, typed));
         }
         if self.answer.len() != questions.len() {
-            let text = format!("there are {} questions: give --answer as often", questions.len());
+            let text = format!("there are {} questions: give --answer once for each", questions.len());
             return Err(Failure::new(Exit::Usage, text));
         }
         let given = questions.iter().zip(&self.answer).map(|(question, text)| {

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Edit {
     /// The request's key
     key: String,
-    /// Your words, for the model and the history
+    /// Your message, for the model and the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

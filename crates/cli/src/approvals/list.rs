@@ -54,7 +54,7 @@ pub(crate) struct List {
 pub(crate) struct Watch {
     #[command(flatten)]
     filter: Filter,
-    /// How often the server is asked, in seconds
+    /// How often the server is polled, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=3600))]
     every: u16,
     #[command(flatten)]
@@ -109,7 +109,7 @@ impl Watch {
                         None => return Ok(()),
                     }
                 }
-                // A restarting server is waited for; one that was never reached is an error.
+                // Waits for a restarting server; one that was never reached is an error.
                 Err(failure) if failure.exit == Exit::Unreachable && !first => {
                     if !std::mem::replace(&mut lost, true) {
                         tell(&failure.text);

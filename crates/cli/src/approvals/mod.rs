@@ -32,7 +32,7 @@ pub(crate) struct Approvals {
 enum Command {
     /// Lists what is pending, the soonest deadline first
     List(list::List),
-    /// Prints approval requests as they come, those that are pending already first
+    /// Prints approval requests as they arrive, those already pending first
     Watch(list::Watch),
     /// Shows an approval request as its reviewers see it
     Show(Show),
@@ -55,7 +55,7 @@ struct Show {
     asked: Asked,
 }
 
-/// How a decision is made sure of.
+/// How a decision is confirmed.
 #[derive(Args)]
 pub(crate) struct Sure {
     /// The digest of what was shown, of one of the actions or of the questions: nothing is shown or asked, and the server

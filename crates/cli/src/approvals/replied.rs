@@ -1,5 +1,5 @@
-//! The reply to a request, in words: a card or a history that showed only the request could show other arguments than
-//! those that ran.
+//! The decision or answer to a request, in words: a card or a history that showed only the request could show other
+//! arguments than those that ran.
 
 use std::fmt::Write as _;
 

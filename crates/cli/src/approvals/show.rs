@@ -103,7 +103,7 @@ pub(crate) fn held(of: &Value) -> Option<&'static str> {
         }
         "fork" => "a fork that nobody has continued",
         "crashes" => "the server ended several times in the middle of the turn",
-        _ => "nothing of the turn continues by itself",
+        _ => "nothing in the turn continues automatically",
     })
 }
 

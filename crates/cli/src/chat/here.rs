@@ -163,7 +163,7 @@ fn stop_at_a_signal() {
     }
 }
 
-/// Refuses an agent that does not exist, before a store is made.
+/// Refuses an agent that does not exist, before a store is created.
 fn check_agent(chat: &Chat, config: &Config) -> Outcome {
     match &chat.agent {
         Some(agent) if config.agents.iter().all(|known| known.name != *agent) => {
@@ -186,7 +186,7 @@ async fn check_session(chat: &Chat, store: &Arc<dyn Store>, name: &str, auth: Au
     check_after(chat.after, state["seq"].as_u64().unwrap_or_default())
 }
 
-/// The store of a configuration. A SQLite store is made if there is none, unless a session of it is `resumed`.
+/// The store of a configuration. A SQLite store is created if there is none, unless a session of it is `resumed`.
 async fn opened(config: &Config, resumed: bool) -> Result<Arc<dyn Store>, String> {
     let keys = loaded::keys(&config.store_keys)?;
     match config.store.clone() {

@@ -87,7 +87,7 @@ impl Lines {
     }
 
     /// Whether more input has arrived after the lines that were read. Input of which nothing was read may be meant for
-    /// somebody else, and is left alone.
+    /// another program, and is left alone.
     pub(super) async fn has_more(&mut self) -> bool {
         self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_))))
     }

@@ -77,7 +77,8 @@ struct Talk {
     /// The id of the server's event history, to which all seen events belong.
     history_id: Option<String>,
     session: String,
-    /// The session that the first message makes, until that is acknowledged: a chat without messages leaves no session.
+    /// The session that the first message creates, until that is acknowledged: a chat without messages leaves no
+    /// session.
     new: Option<NewSession>,
     /// The last event that was seen.
     seq: u64,
@@ -100,7 +101,7 @@ struct Talk {
     unacknowledged: Option<String>,
 }
 
-/// A session that is not made yet.
+/// A session that is not created yet.
 struct NewSession {
     /// The agent; the first of the configuration if absent.
     agent: Option<String>,
@@ -173,12 +174,12 @@ impl Chat {
 }
 
 impl Talk {
-    /// Names a session, which its first message makes. An unknown agent is refused before anything is typed.
+    /// Names a session, which its first message creates. An unknown agent is refused before anything is typed.
     async fn begin(&mut self, agent: Option<String>) -> Outcome {
         if let Some(agent) = &agent {
             self.server.answer(Method::GET, &["agents", agent, "graph"], &[], None).await?;
         }
-        // Chosen here, so that a message that is sent again over another connection makes no second session.
+        // Chosen here, so that a message that is sent again over another connection creates no second session.
         self.session = uuid::Uuid::now_v7().to_string();
         "idle".clone_into(&mut self.status);
         self.new = Some(NewSession { agent });
@@ -280,7 +281,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Takes a line that is no reply to a request: a command, or a message.
+    /// Takes a line that does not answer a request: a command, or a message.
     async fn entered(&mut self, line: &str) -> Outcome {
         match line {
             "" => {}
@@ -324,7 +325,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Takes what was typed before the request on the screen was shown, so that it is no reply to that.
+    /// Takes what was typed before the request on the screen was shown, and so cannot be about it.
     async fn enter_early(&mut self) -> Outcome {
         while !self.ended
             && let Some(line) = self.lines.early().await?
@@ -400,7 +401,7 @@ impl Talk {
                 let code = frame["code"].as_str().unwrap_or_default();
                 let text = format!("{} ({code})", frame["message"].as_str().unwrap_or_default());
                 match code {
-                    // Sent again over another connection, its first message makes it.
+                    // Sent again over another connection, its first message creates it.
                     "session_not_found" if self.new.is_some() => {}
                     "session_not_found" | "session_deleted" => return Err(Failure::new(of_code(code), visible(&text))),
                     _ if self.json => {}
@@ -425,7 +426,7 @@ impl Talk {
                 self.show(&frame);
             }
             "message_start" => {
-                // None begins in a turn that is held: somebody has continued it.
+                // None begins in a turn that is on hold: somebody has resumed it.
                 self.continued();
                 self.show(&frame);
             }
@@ -434,7 +435,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Somebody has continued the turn.
+    /// Somebody has resumed the turn.
     fn continued(&mut self) {
         self.held = false;
     }

@@ -63,7 +63,7 @@ pub(crate) struct History {
     /// Messages on a page, 1 to 1000
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// The page of older messages that ends here, as the page after it says
+    /// The cursor of the page of older messages, as printed with the newer page
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -109,8 +109,8 @@ impl List {
     }
 }
 
-/// Whether a session begins nothing by itself, though its status is `running`. A list does not say so, the session does;
-/// one that is gone meanwhile, or cannot be read, has the status in the list.
+/// Whether a session starts nothing automatically, though its status is `running`. A list does not say so, the session
+/// does; one that was deleted meanwhile, or cannot be read, has the status in the list.
 fn is_held(desk: &Desk, session: &Value) -> bool {
     let Some(id) = session["session_id"].as_str().filter(|_| session["status"] == "running") else { return false };
     let shown = of(desk, Method::GET, id).and_then(|text| desk.read::<Value>(&text));

@@ -30,9 +30,9 @@ enum Command {
     Checkpoints(past::Checkpoints),
     /// Shows the state of a session, now or at a checkpoint
     State(past::State),
-    /// Makes a new session with the past of another, which stays unchanged
+    /// Creates a new session with the past of another, which stays unchanged
     Fork(past::Fork),
-    /// Changes the state of a graph's run that is pending, has failed or is over; pending requests are asked again
+    /// Edits the state of a graph's run that is paused, has failed or has ended; its questions are asked again
     Edit(past::Edit),
     /// Retries a session that has failed: only what failed is repeated
     Retry(past::Retry),

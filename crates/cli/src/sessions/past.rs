@@ -50,10 +50,11 @@ pub(crate) struct Fork {
     /// The new session's id; generated if absent
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
-    /// A message of the user's instead, at a checkpoint before or right after a message that begins a turn
+    /// Another user message, at a checkpoint before or right after a message that begins a turn
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Let the new session continue by itself; else it is held, also after a deadline, until a pending request is decided, a message is sent, or it is retried
+    /// Let the new session continue automatically; otherwise it is held, even past a deadline, until a pending request
+    /// is decided, a message is sent, or it is retried
     #[arg(long)]
     run: bool,
     #[command(flatten)]
@@ -172,7 +173,7 @@ impl Fork {
         let made: Value = desk.read(&answer)?;
         let from = &made["forked_from"];
         let (id, original) = (text(&made["session_id"]), text(&from["session_id"]));
-        // Its status is that of its past; nothing in it begins by itself.
+        // Its status is that of its past; nothing in it starts automatically.
         let status = if made["held"].is_object() { "held" } else { text(&made["status"]) };
         let mut out = format!("{id}: forked from {original} at checkpoint {}; {status}", from["checkpoint"]);
         list(&made["pending"]).iter().for_each(|key| out += &format!("\n  pending {}", text(key)));

@@ -100,7 +100,7 @@ fn from(from: &str) -> Result<(PathBuf, Option<Keys>), String> {
     let config = named(from)?;
     match config.store {
         ConfigStore::Sqlite(path) => Ok((path, loaded::keys(&config.store_keys)?)),
-        _ => Err(format!("the store of {from} is no SQLite store; only those are copied")),
+        _ => Err(format!("the store of {from} is not a SQLite store; only those are copied")),
     }
 }
 
@@ -109,7 +109,7 @@ fn named(argument: &str) -> Result<Config, String> {
     // What looks like a URL may have a password, and is not repeated.
     if argument.contains("://") {
         return Err(
-            "an argument is no URL of a store: those begin with sqlite:, postgres:// or postgresql://".to_owned()
+            "an argument is not a URL of a store: those begin with sqlite:, postgres:// or postgresql://".to_owned()
         );
     }
     if is_sqlite(Path::new(argument)) {
@@ -136,7 +136,7 @@ fn to(to: &str) -> Result<PostgresUrl, String> {
     let config = named(to)?;
     match config.store {
         ConfigStore::Postgres { url, password_env, .. } => loaded::with_password(url, password_env.as_deref()),
-        _ => Err(format!("the store of {to} is no PostgreSQL database; a store is copied into one")),
+        _ => Err(format!("the store of {to} is not a PostgreSQL database; a store is copied into one")),
     }
 }
 

@@ -36,6 +36,7 @@ enum Command {
     /// Encrypts a SQLite store with the first of the configuration's keys, whatever it was before
     Rekey(rekey::Rekey),
     /// Holds every turn of a store restored from a backup, before it is served: what it would start may have run
+    /// already
     Restored(Restored),
 }
 
@@ -93,7 +94,7 @@ fn hold(asked: &Restored) -> Outcome {
 /// Holds the turns of a store that must exist.
 async fn hold_in(store: ConfigStore, keys: Option<Keys>) -> Result<Holding, String> {
     match store {
-        ConfigStore::Memory => Err("a store in memory is restored from no backup".to_owned()),
+        ConfigStore::Memory => Err("a store in memory cannot be restored from a backup".to_owned()),
         ConfigStore::Sqlite(path) => {
             loaded::check_there(&path)?;
             let store = loaded::existing_sqlite(path, keys).await.map_err(|error| error.to_string())?;

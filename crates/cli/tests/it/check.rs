@@ -171,7 +171,7 @@ fn p1_check_knows_which_rules_may_match_the_tools_of_servers() {
     // no tool without it.
     let (unmatched, one) = idle(dir.path(), &[]);
     assert!(unmatched.is_empty(), "{unmatched:?}");
-    let may = "its tools run by themselves; or as the first that matches of the rules at lines 16, 19, 22, 25, 31, 34, 37 says, if that is \
+    let may = "its tools run without approval; or as the first that matches of the rules at lines 16, 19, 22, 25, 31, 34, 37 says, if that is \
         stricter";
     assert_eq!(one, format!("  MCP server one: {may}"));
     let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]).stdout;
@@ -186,7 +186,7 @@ fn p1_check_knows_which_rules_may_match_the_tools_of_servers() {
     let (unmatched, one) = idle(dir.path(), &["--connect"]);
     // A server's own claim about a tool counts if it is stricter.
     assert_eq!(unmatched, [19, 25]);
-    let may = "its tools run by themselves; or as the first that matches of the rules at lines 16, 34, 37 says, if that is stricter";
+    let may = "its tools run without approval; or as the first that matches of the rules at lines 16, 34, 37 says, if that is stricter";
     assert_eq!(one, format!("  MCP server one: {may}"));
     let said = run(dir.path(), &["check", "--config", "c.toml", "--connect", "--json"], "", &[]);
     let found: Value = serde_json::from_str(&said.stdout).unwrap();

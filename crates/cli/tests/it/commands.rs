@@ -340,9 +340,9 @@ approval = { require = "args.input.size() > 9" }
     let folder = dir.path().canonicalize().unwrap();
     for (line, asks) in [
         ("shell: ", "a person decides"),
-        ("read_file: ", "runs by itself"),
+        ("read_file: ", "runs without approval"),
         ("write_file: ", "a person decides"),
-        ("note: write_file ", "runs by itself"),
+        ("note: write_file ", "runs without approval"),
         ("careful: read_file ", "a person decides"),
     ] {
         let line = format!("  tool {line}in {}; {asks}", folder.display());

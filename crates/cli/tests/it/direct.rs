@@ -143,7 +143,7 @@ async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_n
     as_zoe(&[]).failed(3, "approval_not_found");
     as_zoe(&["--as-role", "admin", "--as-tenant", "north"]).failed(3, "approval_not_found");
     // Names that the configuration refuses are refused here too, and not stored.
-    as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is no role");
+    as_zoe(&["--as-role", "admin", "--as-role", "a b"]).failed(2, "--as-role has \"a b\", which is not a role");
     as_zoe(&["--as-tenant", ""]).failed(2, "--as-tenant must have 1 to 128 bytes");
     for subject in ["", "zo\u{1b}[1me", &"z".repeat(129)] {
         let approved =
@@ -226,7 +226,7 @@ async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
     server.command(&[&list[..], &["--as", "ann"]].concat()).failed(2, "--config");
     direct(&server, &list, &[&["--as", "ann"]]).failed(2, "leave --as out");
     let memory = Setup::one_trade(Store::Memory).start().await;
-    direct(&memory, &list, &[]).failed(1, "a store in memory is its server's alone");
+    direct(&memory, &list, &[]).failed(1, "a store in memory belongs to its server alone");
 }
 
 #[tokio::test]

@@ -417,7 +417,7 @@ deny = "no guests"
     let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for line in [
-        "  tool t: runs by itself; or as the first that matches of the rules at lines 9, 21 says, if that is stricter",
+        "  tool t: runs without approval; or as the first that matches of the rules at lines 9, 21 says, if that is stricter",
         "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not the requester, then board instead if args.n > 10",
         "  line 18: every tool, read_only = true: no approval beyond the tool's own (no agent has such a tool)",
         "  line 21: every tool, requested by guest: refused, saying \"no guests\"",

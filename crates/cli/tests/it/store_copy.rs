@@ -414,9 +414,9 @@ async fn c_a_store_whose_audit_log_was_changed_is_not_copied() {
         (["sqlite:none.db", database.url()], "there is no store at none.db"),
         ([database.url(), "sqlite:test.db"], "not the other way"),
         (["sqlite:test.db", "sqlite:copy.db"], "a store is copied into PostgreSQL"),
-        (["sqlite:test.db", "countersign.toml"], "is no PostgreSQL database"),
+        (["sqlite:test.db", "countersign.toml"], "is not a PostgreSQL database"),
         (["missing.toml", database.url()], "missing.toml"),
-        (["sqlite:test.db", "postgre://ann:hunter2@h/d"], "an argument is no URL of a store"),
+        (["sqlite:test.db", "postgre://ann:hunter2@h/d"], "an argument is not a URL of a store"),
         (["test.db", "postgres://h/d"], "test.db is a SQLite file, not a configuration: write sqlite:test.db"),
     ] {
         refused(&copy(&server, &arguments), why);

@@ -210,7 +210,7 @@ comand = ["cat"]
     said(9, "\"run_again\", \"stop_on_first_tool\"");
     said(18, "cannot be combined with \"output_schema\"");
     said(10, "unknown guardrail \"none\"");
-    said(11, "is no valid JSON Schema");
+    said(11, "is not a valid JSON Schema");
     said(14, "unknown tool of this agent \"nothing\"");
     said(21, "unknown agent \"d\"");
     said(22, "cannot be set");

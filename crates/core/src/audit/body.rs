@@ -59,7 +59,7 @@ enum What<'a> {
     Requested {
         /// The key of the request.
         approval_key: String,
-        /// What kind of answer it waits for.
+        /// The kind of answer it needs.
         kind: Kind,
         /// The role that decides, if one is configured.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,7 +147,7 @@ enum What<'a> {
         /// The comment.
         text: &'a str,
     },
-    /// A pending request was handed over.
+    /// A pending request was reassigned.
     #[schemars(title = "AuditReassigned")]
     Reassigned {
         /// The key of the request.
@@ -219,7 +219,7 @@ enum What<'a> {
     /// A failed turn continues.
     #[schemars(title = "AuditRetried")]
     Retried {
-        /// By whom.
+        /// Who continued it.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<&'a str>,
         /// How many more model calls it may make.
@@ -236,10 +236,10 @@ enum What<'a> {
         #[schemars(with = "Value")]
         state_update: &'a Raw,
     },
-    /// The session was made with another's past, whose records are not repeated.
+    /// The session was forked from another, whose records are not repeated.
     #[schemars(title = "AuditForked")]
     Forked {
-        /// Who made it.
+        /// Who forked it.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<&'a str>,
         /// The other session, and the checkpoint.
@@ -280,7 +280,7 @@ struct Asked<'a> {
     /// Whether its requesters may not approve it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     not_self: bool,
-    /// The rule that asked, in the operator's words.
+    /// The rule that requires approval, in the operator's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }

@@ -72,7 +72,7 @@ pub fn role_error(role: &str) -> Option<String> {
     let right = !role.is_empty()
         && role.len() <= limits::SUBJECT_BYTES
         && role.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'));
-    (!right).then(|| format!("has {role:?}, which is no role; a role has the characters A-Z a-z 0-9 _ - . :"))
+    (!right).then(|| format!("has {role:?}, which is not a role; a role has the characters A-Z a-z 0-9 _ - . :"))
 }
 
 /// The first of these that is not a role, is a duplicate, or exceeds the limit: its index, and the error.
@@ -195,7 +195,7 @@ mod tests {
             (Ask { not_self: true, ..Ask::default() }, "\"not_self\" leaves nobody who may approve"),
             (Ask { not_self: true, ..levels(&["user"]) }, "\"not_self\" leaves nobody"),
             (levels(&["admin", "admin"]), "\"levels\" has \"admin\" twice"),
-            (levels(&["an admin"]), "\"levels\" has \"an admin\", which is no role"),
+            (levels(&["an admin"]), "\"levels\" has \"an admin\", which is not a role"),
             (
                 Ask { timeout: Timeout::of(u32::MAX), ..Ask::default() },
                 "\"timeout\" is 4294967295 seconds; it can be at most 34560000",

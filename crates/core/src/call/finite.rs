@@ -26,7 +26,7 @@ pub fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), String> {
     }
     let pointer: String = at.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect();
     let what = match number {
-        Some(number) => format!("{number} is no number of JSON; give a finite one, or null where that is allowed"),
+        Some(number) => format!("{number} is not a JSON number; give a finite one, or null where that is allowed"),
         None => format!(
             "it is nested deeper than the {} arrays and objects that can be read again; make it flatter, or a text",
             limits::RECORDED_JSON_DEPTH
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(check(&map(0.5)), Ok(()));
         assert_eq!(check(&serde_json::json!({ "a": [null, 1.5, "x"] })), Ok(()));
         let said = check(&map(f64::NAN)).expect_err("NaN");
-        assert!(said.starts_with("/a~1b/1/1: NaN is no number of JSON"), "{said}");
+        assert!(said.starts_with("/a~1b/1/1: NaN is not a JSON number"), "{said}");
         let said = check(&Kind::Of { price: f32::NEG_INFINITY }).expect_err("infinite");
         assert!(said.starts_with("/Of/price: -inf is"), "{said}");
         let said = check(&Kind::Pair(0.0, f64::INFINITY)).expect_err("infinite");

@@ -152,7 +152,7 @@ impl Image {
         }
         let bytes = STANDARD.decode(&*data).map_err(|error| ImageError {
             field: "data",
-            problem: format!("is no standard Base64 with padding: {}", at_end(&error)),
+            problem: format!("is not standard Base64 with padding: {}", at_end(&error)),
         })?;
         check_bytes(&bytes, Some(media_type))?;
         Ok(Image(ImageSource::Base64 { media_type, data }))
@@ -325,7 +325,7 @@ mod tests {
         );
         assert_eq!(of(MediaType::Webp, ""), "data: does not begin as image/webp does");
         assert_eq!(of(MediaType::Gif, "PHN2Zz4="), "data: does not begin as image/gif does");
-        assert!(of(MediaType::Png, "iVBORw0KGgo").starts_with("data: is no standard Base64 with padding"));
+        assert!(of(MediaType::Png, "iVBORw0KGgo").starts_with("data: is not standard Base64 with padding"));
         assert!(of(MediaType::Png, "iVBO Rw0KGgo=").contains("the character at 4"), "no line breaks, no spaces");
         assert!(of(MediaType::Png, "iVBORw0KGgp=").contains("its end"), "one text for the same bytes");
         assert_eq!(wrong(Image::new(b"<svg/>")), "data: is no PNG, JPEG, GIF or WebP");

@@ -24,13 +24,13 @@ pub enum ClientMessage {
     /// Starts a turn.
     #[schemars(title = "MessageCommand")]
     Message(SendMessage),
-    /// Decides or answers.
+    /// Decides or answers a pending request.
     #[schemars(title = "ApprovalCommand")]
     Approval(SendApproval),
     /// Comments on a pending request, for the other people.
     #[schemars(title = "CommentCommand")]
     Comment(SendComment),
-    /// Hands over a pending request.
+    /// Reassigns a pending request.
     #[schemars(title = "ReassignCommand")]
     Reassign(SendReassign),
     /// Follows a session.
@@ -72,7 +72,7 @@ pub struct SendMessage {
 pub struct SendApproval {
     /// The session.
     pub session_id: String,
-    /// The interruption.
+    /// The key of the approval request.
     pub approval_key: String,
     /// For actions: one decision for each; missing ones take the first.
     #[serde(default)]
@@ -103,7 +103,7 @@ pub struct SendApproval {
 pub struct SendComment {
     /// The session.
     pub session_id: String,
-    /// The interruption.
+    /// The key of the approval request.
     pub approval_key: String,
     /// The comment; at most 4 KiB. The model does not read it.
     pub text: String,
@@ -117,7 +117,7 @@ pub struct SendComment {
 pub struct SendReassign {
     /// The session.
     pub session_id: String,
-    /// The interruption.
+    /// The key of the approval request.
     pub approval_key: String,
     /// The role whose holders decide it from now on: one of the action's `reassign`, or the current one.
     #[serde(default)]
@@ -138,11 +138,11 @@ pub struct SendReassign {
 pub struct Subscribe {
     /// The session.
     pub session_id: String,
-    /// Replay events after this `seq`; 0 is from the start; absent: only new events.
+    /// Replay events after this `seq`; 0: from the start; absent: only new events.
     #[serde(default)]
     pub after: Option<u64>,
-    /// In place of `after`: replay the end of the session, from the newest turn from whose start there are at least this
-    /// many messages; 1 to 1000. The `seq` of the first event is where the replay begins.
+    /// In place of `after`: replay the end of the session, from the start of the newest turn with at least this many
+    /// messages from there on; 1 to 1000. The `seq` of the first event tells where the replay begins.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]
     pub last: Option<u32>,
@@ -301,7 +301,7 @@ fn in_words(message: &str) -> String {
 /// `invalid_session_id`.
 pub fn check_session_id(id: &str) -> Result<(), Refusal> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    // Clients of URLs take the segments `.` and `..` out of a path before they send it.
+    // URL clients remove the segments `.` and `..` from a path before they send it.
     let is_path = matches!(id, "." | "..");
     if id.is_empty() || id.len() > limits::SESSION_ID_CHARS || !id.bytes().all(allowed) || is_path {
         let most = limits::SESSION_ID_CHARS;

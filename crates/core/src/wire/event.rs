@@ -119,11 +119,12 @@ pub enum Event {
         /// On `failed`: the reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<RunFailure>,
-        /// On `running` and `awaiting_input`: the turn is held, and no part of it continues until somebody says so.
+        /// On `running` and `awaiting_input`: the turn is on hold, and no part of it continues until somebody resumes
+        /// it.
         #[serde(skip_serializing_if = "Option::is_none")]
         held: Option<HeldTurn>,
     },
-    /// An interruption was resolved or withdrawn.
+    /// An approval request was resolved or withdrawn.
     #[schemars(title = "ApprovalResolvedEvent")]
     ApprovalResolved {
         /// Its key.
@@ -148,7 +149,7 @@ pub enum Event {
         #[schemars(with = "Value")]
         resume: Option<Raw>,
     },
-    /// A comment on, or a change to, an interruption that stays pending.
+    /// A comment on, or a change to, an approval request that stays pending.
     #[schemars(title = "ApprovalUpdatedEvent")]
     ApprovalUpdated {
         /// Its key.
@@ -204,7 +205,8 @@ pub enum ConnectionEvent {
         /// How often the server pings an idle connection, in seconds.
         heartbeat_seconds: u32,
         /// The id of the server's event history. If it differs from that of an earlier connection, the store was
-        /// restored from a backup or replaced, and a `seq` may name another event: begin every session anew.
+        /// restored from a backup or replaced, and a `seq` may name another event: read every session again from the
+        /// start.
         #[serde(skip_serializing_if = "Option::is_none")]
         history_id: Option<Arc<str>>,
         /// The subject of the connection; absent where the server does not authenticate.
@@ -239,7 +241,7 @@ pub enum ConnectionEvent {
         /// The session it was about.
         #[serde(skip_serializing_if = "Option::is_none")]
         session_id: Option<String>,
-        /// The interruption it was about.
+        /// The key of the approval request it was about.
         #[serde(skip_serializing_if = "Option::is_none")]
         approval_key: Option<String>,
         /// More detail for programs.
@@ -262,7 +264,7 @@ pub enum Role {
     Assistant,
 }
 
-/// What can happen to an interruption that stays pending.
+/// What can happen to an approval request that stays pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "update", rename_all = "snake_case")]
 pub enum ApprovalUpdate {
@@ -272,7 +274,7 @@ pub enum ApprovalUpdate {
         /// The comment.
         text: Arc<str>,
     },
-    /// It was handed over to another reviewer.
+    /// It was reassigned to another reviewer.
     #[schemars(title = "ReassignedUpdate")]
     Reassigned {
         /// The holders of this role, in place of the previous reviewer.
@@ -298,7 +300,7 @@ pub enum ApprovalUpdate {
     },
 }
 
-/// How an interruption ended.
+/// How an approval request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
@@ -306,7 +308,7 @@ pub enum Resolution {
     Decided,
     /// The deadline expired first.
     Timeout,
-    /// It ended without an answer: its turn ended, or its asker withdrew it. The `reason` beside it says which.
+    /// It was withdrawn without a decision or an answer; `reason` says why.
     Cancelled,
 }
 
@@ -344,13 +346,13 @@ impl From<Cut> for StopReason {
     }
 }
 
-/// Why a turn is held: a message, a decision or a retry continues it; a cancel ends it.
+/// Why a turn is on hold: a message, a decision or a retry resumes it; a cancel ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct HeldTurn {
-    /// What holds it.
+    /// The reason.
     pub reason: Held,
-    /// For people, with what continues it.
+    /// The reason for people, with what resumes the turn.
     pub message: String,
 }
 
@@ -430,19 +432,19 @@ pub enum ContentBlock {
         /// How it ended.
         status: CallStatus,
     },
-    /// A person is asked.
+    /// An approval request, or questions.
     #[schemars(title = "ApprovalRequestBlock")]
     ApprovalRequest(RequestBlock),
     /// The decisions on a request; they follow in a delta.
     #[schemars(title = "ApprovalResultBlock")]
     ApprovalResult {
-        /// The interruption.
+        /// The key of the approval request.
         approval_key: String,
     },
     /// The deadline expired.
     #[schemars(title = "ApprovalTimeoutBlock")]
     ApprovalTimeout {
-        /// The interruption.
+        /// The key of the approval request.
         approval_key: String,
         /// The roles it escalates to; absent if the pending actions are rejected.
         #[serde(skip_serializing_if = "Vec::is_empty")]

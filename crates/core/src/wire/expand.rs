@@ -136,7 +136,7 @@ pub fn expand_after(session_id: &Arc<str>, entry: &Entry, after: u64) -> Vec<Ses
     due
 }
 
-/// Counts events, and makes them if they are wanted: the same code does both, so they cannot disagree.
+/// Counts events, and creates them if they are wanted: the same code does both, so they cannot disagree.
 struct Out<'a> {
     cursor: &'a mut Cursor,
     sink: Option<(&'a Arc<str>, &'a mut Vec<SessionEvent>)>,
@@ -432,7 +432,7 @@ impl Out<'_> {
         for n in &forked.withdrawn {
             self.resolved(*n, Resolution::Cancelled, forked.by.as_ref());
         }
-        // One that is held says so right after.
+        // A held fork reports that right after.
         if forked.active && !forked.held {
             self.status(Status::Running, &[], None);
         }
@@ -447,7 +447,8 @@ impl Out<'_> {
         );
     }
 
-    /// A person replied. Which events show the reply depends on whether the message with the request is still open.
+    /// A person decided or answered. Which events show that depends on whether the message with the request is still
+    /// open.
     fn replied(&mut self, record: &Record) {
         let is_over = self.cursor.open == 0;
         match record {
@@ -469,7 +470,7 @@ impl Out<'_> {
                 self.resolved_with(resumed.n, Resolution::Decided, resumed.by.as_ref(), reply);
                 self.resumed(resumed.n, &resumed.value);
             }
-            // A vote of several is not the reply.
+            // One approval of a quorum resolves nothing yet.
             _ => {}
         }
     }

@@ -35,7 +35,7 @@ fn of<T: for<'de> Deserialize<'de>>() -> Option<&'static [&'static str]> {
     found
 }
 
-/// Reads nothing, and keeps the names that a struct asks for.
+/// Reads nothing, and records the names that a struct asks for.
 struct Probe<'a>(&'a mut Option<&'static [&'static str]>);
 
 impl<'de> Deserializer<'de> for Probe<'_> {

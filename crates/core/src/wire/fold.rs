@@ -1,10 +1,10 @@
 //! Events → history messages (spec W2: folding the events of a session gives what the history API returns).
 //!
-//! A fold may begin at any entry that [begins anew](begins_anew), so a page of a long session costs no more
-//! than one of a short session (spec H6).
+//! A fold may begin at any entry that [continues no earlier message](begins_anew), so a page of a long session costs no
+//! more than one of a short session (spec H6).
 //!
 //! The history is a fold of events, not of records: by construction the API returns what a client that has seen every
-//! event knows. A page reads on only until everything it shows is resolved; the resolution of a request that was
+//! event knows. A page reads ahead only until everything it shows is resolved; the resolution of a request that was
 //! decided much later comes from the store's index of interruptions.
 
 mod requests;
@@ -154,8 +154,8 @@ impl Fold {
         }
     }
 
-    /// From here on the fold only looks ahead for changes to earlier messages: messages from `first` on, and later
-    /// ones, lose their texts.
+    /// From here on the fold only looks ahead for changes to earlier messages: messages from `first` on lose their
+    /// texts.
     pub fn look_ahead(&mut self, first: usize) {
         self.lean_from = first;
         for row in self.rows.iter_mut().skip(first) {
@@ -252,7 +252,7 @@ impl Fold {
         !(may_be_final || may_be_replaced || may_be_joined || may_be_last || may_be_handed_on)
     }
 
-    /// The numbers of the requests in these messages that are still pending, as far as the fold has come.
+    /// The numbers of the requests in these messages that are still pending at this point of the fold.
     #[must_use]
     pub fn waiting(&self, range: &Range<usize>) -> Vec<InterruptionNo> {
         let keys = self.waiting.iter().filter(|(_, at)| range.contains(at));
@@ -401,7 +401,7 @@ impl Fold {
         self.calls_open = false;
     }
 
-    /// A block of a person's message. A text, still empty, is kept even where its content will not be.
+    /// A block of a person's message. A text block, still empty, is kept even where its content will be dropped.
     fn said(&mut self, row: usize, block: HistoryBlock, bytes: usize) {
         let kept = row < self.lean_from || bytes == 0;
         if let Some(row) = self.rows.get_mut(row).filter(|_| kept) {

@@ -152,7 +152,7 @@ pub enum HistoryRequest {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryQuestions {
-    /// Whether it is over.
+    /// Whether it is resolved.
     pub is_resolved: bool,
     /// One call of `ask_user_question`.
     pub action_requests: Vec<HistoryQuestionAction>,
@@ -162,7 +162,7 @@ pub struct HistoryQuestions {
     /// The reject that declined them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_decisions: Option<Vec<Decision>>,
-    /// How it ended, if not by answers: `decided` is declined.
+    /// How it was resolved, if not by answers; `decided` means declined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     /// Its key, while it is pending.
@@ -199,7 +199,7 @@ pub struct HistoryQuestionArgs {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryApproval {
-    /// Whether it is over.
+    /// Whether it is resolved.
     pub is_resolved: bool,
     /// The calls.
     pub action_requests: Vec<RequestedAction>,
@@ -208,14 +208,14 @@ pub struct HistoryApproval {
     /// The decisions, one for each call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submitted_decisions: Option<Vec<Decision>>,
-    /// The question of a graph's node, if it is one.
+    /// The question, if a graph's node asked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
     /// The answer to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub submitted_resume: Option<Raw>,
-    /// How it ended; absent while it is pending.
+    /// How it was resolved; absent while it is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
     /// Its key.

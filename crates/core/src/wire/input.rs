@@ -1,4 +1,4 @@
-//! The content of a client's message: read strictly, and converted to what a session keeps.
+//! The content of a client's message: read strictly, and converted to what a session stores.
 
 use std::{fmt, sync::Arc};
 
@@ -44,7 +44,7 @@ pub enum InputBlock {
 }
 
 impl InputContent {
-    /// The content that a session keeps: texts and images, none of them empty. `place` is the field that it came in.
+    /// The content that a session stores: texts and images, none of them empty. `place` is the field that it came in.
     ///
     /// # Errors
     /// `invalid_message` if it is empty, an image is invalid, or it exceeds a message's limits; the error names the
@@ -260,7 +260,7 @@ mod tests {
                 base64("image/svg+xml", "PHN2Zz4="),
                 "content[1].source.media_type: unknown variant `image/svg+xml`, expected one of `image/png`",
             ),
-            (base64("image/png", "!"), "content[1].source.data: is no standard Base64"),
+            (base64("image/png", "!"), "content[1].source.data: is not standard Base64"),
             (base64("image/gif", DOT), "content[1].source.data: begins as image/png does"),
             (source(r#"{"type":"url","url":"ftp://a/b"}"#), "content[1].source.url: must be an http or https URL"),
             (format!("[{many}]"), "content: has 21 images; a message has at most 20"),

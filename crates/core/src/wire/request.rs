@@ -1,4 +1,4 @@
-//! Approval requests and questions, as clients see them: in the stream, in lists and by themselves (spec W4, Q4).
+//! Approval requests and questions, as clients see them: in the stream, in lists and on their own (spec W4, Q4).
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Request {
         }
     }
 
-    /// What kind of answer it waits for.
+    /// The kind of answer it needs.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -152,7 +152,7 @@ impl Request {
         }
     }
 
-    /// The calls that wait for a decision; none if it consists of questions.
+    /// The pending calls; none if it consists of questions.
     #[must_use]
     pub fn actions(&self) -> &[RequestedAction] {
         match self {
@@ -186,7 +186,7 @@ pub struct QuestionRequest {
 pub struct ApprovalRequest {
     /// `{session_id}_{n}`.
     pub approval_key: String,
-    /// What kind of answer it waits for.
+    /// The kind of answer it needs.
     #[schemars(with = "ActionKind")]
     pub kind: Kind,
     /// The pending actions, in the model's order.
@@ -200,13 +200,13 @@ pub struct ApprovalRequest {
     /// the original request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assignee: Option<Arc<str>>,
-    /// Who has approved it so far, where it has a quorum. Never in the block of the stream.
+    /// Who has approved it so far, if it has a quorum. Never in the block of the stream.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Arc<str>>,
-    /// The question of a graph's node, if it is one: it is answered with `resume`.
+    /// The question, if a graph's node asks it: it is answered with `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
-    /// The graph's step whose outcome is unknown, if it is one and not a call.
+    /// The graph's step whose outcome is unknown, if the request is about a step and not a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<GraphStep>,
 }
@@ -269,7 +269,7 @@ pub struct RequestedAction {
     /// calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
-    /// A preview of the call's effect, made when the call was made: a diff of files, or command lines.
+    /// A preview of the call's effect, created with the call: a diff of files, or command lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<ShownPreview>,
 }
@@ -288,10 +288,10 @@ pub struct ReviewConfig {
     /// The role that decides; absent: the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The level that decides now, from 1, where there are several.
+    /// The current level, from 1, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<u32>,
-    /// The roles of all levels, where there are several.
+    /// The roles of all levels, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levels: Option<Vec<String>>,
     /// How many different people must approve it, if more than one.
@@ -307,7 +307,7 @@ pub struct ReviewConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<AnyObject>")]
     pub args_schema: Option<Arc<Schema>>,
-    /// The rule that asked.
+    /// The rule that requires approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How much is at stake, if the operator says so.

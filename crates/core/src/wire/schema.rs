@@ -182,7 +182,7 @@ impl Schemas {
     }
 }
 
-/// The names of definitions that differ between reading and writing, by themselves or by what they refer to.
+/// The names of definitions that differ between reading and writing, in themselves or in what they refer to.
 fn in_two_ways(read: &Map<String, Value>, written: &Map<String, Value>) -> BTreeSet<String> {
     let as_written = |definition: &Value| {
         let mut definition = definition.clone();

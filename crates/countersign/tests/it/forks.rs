@@ -300,7 +300,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             }],
         };
         for (edit, code, says) in [
-            (call("nope", None, "{}"), Code::InvalidMessage, "is no call of the latest answer"),
+            (call("nope", None, "{}"), Code::InvalidMessage, "is not a call of the latest answer"),
             (call(&id, None, r#"{"n":"two"}"#), Code::InvalidEdit, "do not fit the tool's schema"),
             (call(&id, Some("steal"), "{}"), Code::InvalidEdit, "has no tool"),
             (ForkEdit { message: Some("x".into()), ..call(&id, None, "{}") }, Code::InvalidMessage, "either"),

@@ -507,7 +507,7 @@ async fn g1_a_number_that_json_does_not_have_is_refused_before_anything_is_store
     let graph = graph.compile().expect("graph");
     let runtime = Runtime::builder(store.clone()).graph(&graph).build().expect("runtime");
     let runs = runtime.runs(&graph).expect("runs");
-    let wrong = "is no number of JSON";
+    let wrong = "is not a JSON number";
     let none = Measured { value: f64::NAN, all: Vec::new() };
     let refused = runs.run(&me(), "s", &none).await.expect_err("no JSON");
     assert!(refused.code == Code::InvalidMessage && refused.message.contains("/value: NaN is"), "{refused}");

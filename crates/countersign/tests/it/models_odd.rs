@@ -188,7 +188,7 @@ async fn m1_headers_and_the_bound_on_answers_are_sent_by_every_provider() {
     }
     for (name, value, why) in [
         ("Content-Type", "text/plain", "which cannot be set"),
-        ("a b", "x", "which is no name of a header"),
+        ("a b", "x", "which is not a header name"),
         ("x", "a\nb", "whose value has characters that cannot be sent"),
         ("Authorization", "x", "which is sent already"),
     ] {

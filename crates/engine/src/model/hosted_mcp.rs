@@ -35,7 +35,8 @@ const PREFIX: &str = "mcp__";
 const BETWEEN: &str = "__";
 /// The longest label.
 const LABEL_BYTES: usize = 64;
-/// The result of a call that a person, or a rule, approved. The provider is sent an approval for exactly this text.
+/// The result of a call that a person, or a rule, approved. Only a result with exactly this text sends the provider an
+/// approval.
 #[doc(hidden)]
 pub const APPROVED: &str = "approved";
 
@@ -127,7 +128,7 @@ impl HostedMcp {
         })
     }
 
-    /// What the model is told about the server.
+    /// The description of the server for the model.
     #[must_use]
     pub fn description(mut self, text: impl Into<Arc<str>>) -> HostedMcp {
         self.description = Some(text.into());

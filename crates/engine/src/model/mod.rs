@@ -204,7 +204,7 @@ impl OutputSchema {
     }
 }
 
-/// What a run says about a part of an answer that it does not know.
+/// The error about a part of an answer that this version does not know.
 #[doc(hidden)]
 pub const UNKNOWN_PART: &str = "the model sent a part of an answer that this version of countersign does not know";
 

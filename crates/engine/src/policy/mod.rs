@@ -1,4 +1,4 @@
-//! The policy: rules as data that say when a person is needed, and who (spec P1, P2).
+//! The policy: rules as data that say when approval is required, and from whom (spec P1, P2).
 //!
 //! The first rule that matches a call sets the minimum of its verdict; the tool's own approval can only make it
 //! stricter. A rule's selectors are matched when the agents are known; only the requester's roles and the conditions
@@ -49,8 +49,8 @@ pub struct Policy {
 pub struct RulesOf {
     /// Their indexes in [`Policy::rules`], in order.
     pub declared: Vec<usize>,
-    /// The same if its server's claims were true, where that makes a difference. A server can lie, so both verdicts
-    /// count: a claim makes a call harder to run, never easier (spec S13).
+    /// The same if its server's claims were true, where that changes the rules. A server can lie, so both verdicts
+    /// count: a claim can only make a call harder to run (spec S13).
     claimed: Option<Vec<usize>>,
 }
 
@@ -87,7 +87,7 @@ pub struct HintFilter {
     pub read_only: Option<bool>,
     /// It may destroy something.
     pub destructive: Option<bool>,
-    /// It reaches things outside.
+    /// It reaches external systems.
     pub open_world: Option<bool>,
     /// A second attempt of the same call does nothing more than the first.
     pub idempotent: Option<bool>,
@@ -108,7 +108,7 @@ pub enum Then {
 }
 
 impl Then {
-    /// What is wrong with how a person would be asked.
+    /// What is wrong with how approval would be requested.
     pub fn mistake(&self) -> Option<AskMistake> {
         match self {
             Then::Ask(ask) | Then::AskWhen(_, ask) => ask.mistakes().into_iter().next(),

@@ -1,4 +1,4 @@
-//! Why a call failed, and what a call asks before it can end.
+//! Why a call failed, and what it asks before it can end.
 
 use std::{any::Any, error::Error, fmt::Display, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{Permit, Tool};
 pub struct ToolError {
     /// What failed and, if known, how to fix it.
     pub message: String,
-    /// Not a failure: it asks something first.
+    /// Not a failure: it asks a question first.
     asks: Option<Box<Asks>>,
     /// Not a failure either: its question was answered, but the answer can no longer be delivered.
     forgotten: bool,

@@ -22,7 +22,7 @@ pub enum ToolGuardrailOutput {
 /// The maximum number of bytes kept of an error, and logged of a guardrail's finding.
 pub const KEPT_BYTES: usize = 2048;
 
-/// The beginning of a text that may be long.
+/// A text, cut if it is long.
 pub fn bounded(text: &str) -> String {
     match text.floor_char_boundary(KEPT_BYTES) {
         all if all == text.len() => text.to_owned(),

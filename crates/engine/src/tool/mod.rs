@@ -80,7 +80,7 @@ pub trait Tool: Send + Sync {
         let _ = (session_id, call, input);
         Box::pin(std::future::ready(None))
     }
-    /// A session was deleted: ends what is kept for it. Its id is never used again.
+    /// A session was deleted: drops what is kept for it. Its id is never used again.
     fn session_ended(&self, session_id: &str) {
         let _ = session_id;
     }
@@ -90,20 +90,20 @@ pub trait Tool: Send + Sync {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unasked {
-    /// Its question was taken back, or it has its result: it continues.
+    /// Its question was withdrawn, or it has its result: it continues.
     TakenBack,
     /// Nothing waits for the answers any more: it is lost.
     GivenUp,
 }
 
-/// When a tool's call needs a person (spec S1, P1).
+/// When a tool's call needs approval (spec S1, P1).
 #[derive(Clone)]
 pub enum Require {
     /// Never.
     Never,
     /// Always.
     Always,
-    /// When the condition says so; an error of the condition means yes (spec P2, S26).
+    /// When the condition is true, or fails (spec P2, S26).
     When(Arc<dyn Condition>),
 }
 
@@ -294,7 +294,7 @@ pub struct ToolEntry {
     pub target: Option<Target>,
     /// That agent itself, if it is included; opaque to this crate.
     pub agent: Option<Arc<dyn TargetAgent>>,
-    /// The order in which its calls take effect, if not as they come.
+    /// The order in which its calls take effect, if not that of their arrival.
     #[doc(hidden)]
     pub order: Option<Order>,
 }
@@ -313,7 +313,7 @@ pub trait TargetAgent: Any + Send + Sync {
     fn is_the_same(&self, other: &dyn TargetAgent) -> bool;
 }
 
-/// A function that makes a tool, such as the expansion of `#[tool]`.
+/// A function that creates a tool, such as the expansion of `#[tool]`.
 impl<F: FnOnce() -> ToolEntry> From<F> for ToolEntry {
     fn from(make: F) -> ToolEntry {
         make()
@@ -354,7 +354,7 @@ pub struct Hints {
     pub read_only: bool,
     /// It may destroy something; true by default, unless it changes nothing.
     pub destructive: bool,
-    /// It reaches things outside; true by default.
+    /// It reaches external systems; true by default.
     pub open_world: bool,
 }
 
@@ -430,8 +430,8 @@ impl ToolEntry {
         self
     }
 
-    /// Has its calls take effect in this order: a session's calls of one answer that start together then run one after
-    /// the other, as the model wrote them.
+    /// Makes its calls take effect in this order: a session's calls of one answer that start together then run one
+    /// after the other, as the model wrote them.
     #[doc(hidden)]
     #[must_use]
     pub fn in_order(mut self, order: Order) -> ToolEntry {
@@ -561,7 +561,7 @@ impl ToolEntry {
         self
     }
 
-    /// Says whether a second attempt of the same call does nothing more than the first (spec R4).
+    /// Declares whether a second attempt of the same call does nothing more than the first (spec R4).
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> ToolEntry {
         self.idempotent = idempotent;

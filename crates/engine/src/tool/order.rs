@@ -43,7 +43,7 @@ impl Order {
             true => line.read_owned().map(|turn| Box::new(turn) as _).boxed(),
             false => line.write_owned().map(|turn| Box::new(turn) as _).boxed(),
         };
-        // The first poll takes the place. Otherwise, in a task that has run for long, it would only be told to yield.
+        // The first poll takes the place. Otherwise, in a task that has run for long, it would only be asked to yield.
         let mut first = unconstrained(&mut place);
         match first.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(turn) => Ticket(futures::future::ready(turn).boxed()),

@@ -1,7 +1,7 @@
 //! Tools that come from elsewhere, and change while the runtime runs: those of an MCP server (spec S13).
 //!
 //! A reader of a source's tools sees each tool in its current form. A server is connected before a session's calls
-//! continue, since they are checked against its tools. What happens to calls whose tool has changed is in
+//! continue, since they are checked against its tools. For calls whose tool has changed, see
 //! `countersign_core::journal::outdated`.
 
 use std::sync::Arc;

@@ -173,7 +173,7 @@ impl Link {
         }
     }
 
-    /// Tells operators of a call without an answer: the cause may be theirs to fix, such as an expired token.
+    /// Warns operators of a call without an answer: the cause may be theirs to fix, such as an expired token.
     fn warn_of_failure(&self, why: &str) {
         if let Some(left_out) = self.warned.calls.due() {
             let (server, error) = (&*self.settings.name, self.settings.redact(why));
@@ -181,7 +181,8 @@ impl Link {
         }
     }
 
-    /// Tells operators what has changed: the calls of a server that describes a tool differently each time never run.
+    /// Warns operators of what has changed: the calls of a server that describes a tool differently each time never
+    /// run.
     fn warn_of_change(&self, tool: &ListedTool) {
         let Some(left_out) = self.warned.changed.due() else { return };
         let listed = self.listed();
@@ -378,7 +379,7 @@ fn earlier_answers(
 ) -> Vec<KeptAnswer> {
     let begins = params.request_state.is_none() && params.input_responses.is_none();
     let Some(input) = permit.input().filter(|_| begins) else { return Vec::new() };
-    // The process that it waited in is gone, or its server has forgotten it.
+    // The process that it waited in has ended, or its server has forgotten it.
     let mut earlier = if input.live || forgotten { input.answers() } else { Vec::new() };
     // Questions that end an attempt get the answers of a lost attempt from the journal.
     if !has_rounds && (input.live || input.begins_anew()) {

@@ -37,9 +37,9 @@ const LIST_AGAIN: Duration = Duration::from_secs(1);
 const LISTS_AT_ONCE: u32 = 4;
 /// Most pages of a tool list that are read.
 const PAGES: usize = 64;
-/// How long a list counts as new if its server announces no changes and does not say (`ttlMs`) how long it does.
+/// How long a list counts as fresh if its server announces no changes and gives no `ttlMs`.
 const NEW: Duration = Duration::from_secs(5);
-/// The longest that it does because the server says so.
+/// The longest time that a server's `ttlMs` can set.
 const NEW_MOST: Duration = Duration::from_secs(3600);
 
 /// When to read the list of tools again.
@@ -47,7 +47,7 @@ pub(super) struct Due {
     /// How many changes the server has announced, and how many of them before the last list was requested.
     announced: AtomicU64,
     read: AtomicU64,
-    /// Until when that list counts as new.
+    /// Until when that list counts as fresh.
     new_until: std::sync::Mutex<Instant>,
     /// Reads it again while there are changes to read: the connection, and the task, which ends early if its runtime does.
     again: std::sync::Mutex<Option<(Peer<RoleClient>, AbortHandle)>>,
@@ -117,7 +117,7 @@ pub(super) fn unlisted(failure: &Failure) -> String {
 }
 
 impl Link {
-    /// Lists the tools, and keeps them.
+    /// Lists the tools, and stores the list.
     pub(super) async fn list(&self, peer: &Peer<RoleClient>) -> Result<(), Failure> {
         let _one_at_a_time = self.listing.lock().await;
         self.read_list(peer).await
@@ -333,7 +333,7 @@ impl Drop for Listening {
     }
 }
 
-/// Whether the server says that it announces changes of its tools.
+/// Whether the server declares that it announces changes of its tools.
 fn tells_changes(service: &RunningService<RoleClient, Handler>) -> bool {
     let tools = service.peer_info().and_then(|info| info.capabilities.tools.clone());
     tools.and_then(|tools| tools.list_changed).unwrap_or(false)

@@ -1,9 +1,9 @@
 //! A call that runs at a server: its answer, and the questions in the middle of it.
 //!
 //! A call that a server holds open while it asks is parked in memory. The answer finds it by the question's name; if it
-//! is gone (another process), the outcome is unknown. A server that does not say in which call it asks has its calls
-//! run one at a time (`Turns`): a call whose question is pending releases its turn, and one that has waited for its
-//! turn up to the call limit runs without.
+//! is not there (another process), the outcome is unknown. A server that does not say in which call it asks has its
+//! calls run one at a time (`Turns`): a call whose question is pending releases its turn, and one that has waited for
+//! its turn up to the call limit runs without.
 
 use std::{
     sync::{
@@ -44,8 +44,8 @@ pub(crate) const QUESTIONS_WAITING: usize = 16;
 /// Most times that one call asks people, one after the other; each is an attempt of it. Further questions are
 /// cancelled, or end it.
 pub(crate) const ASKS_OF_A_CALL: u32 = 64;
-/// Most questions that a server may take back in one call. Further ones are cancelled, so that people are not asked in
-/// vain.
+/// Most questions that a server may withdraw in one call. Further ones are cancelled, so that people are not asked for
+/// nothing.
 const TAKEN_BACK: u32 = 8;
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -197,7 +197,7 @@ pub(crate) struct Running {
     pub(crate) questions: mpsc::Receiver<Elicited>,
     /// Answers of an earlier run of the call, to the questions that this one has not asked yet.
     pub(crate) earlier: Vec<KeptAnswer>,
-    /// How many of its questions the server has taken back.
+    /// How many of its questions the server has withdrawn.
     taken_back: u32,
     entry: Registered,
     turn: Option<OwnedSemaphorePermit>,
@@ -214,7 +214,7 @@ impl Drop for Registered {
     }
 }
 
-/// Tells the server that the request is cancelled.
+/// Notifies the server that the request is cancelled.
 pub(super) struct CancelOnDrop(Option<(Peer<RoleClient>, RequestId)>);
 
 impl CancelOnDrop {
@@ -251,7 +251,7 @@ impl Running {
         self.turn = turn;
     }
 
-    /// Whether the server has taken back this question, which counts.
+    /// Whether the server has withdrawn this question; if so, it is counted.
     pub(crate) fn was_taken_back(&mut self, reply: &oneshot::Sender<ElicitResult>) -> bool {
         self.taken_back += u32::from(reply.is_closed());
         reply.is_closed()
@@ -322,7 +322,7 @@ pub(crate) struct Waiting {
     pub(crate) reply: oneshot::Sender<ElicitResult>,
     /// The question's name.
     pub(crate) name: Arc<str>,
-    /// Told when it is given up and dropped with it, for [`Parked::watch`].
+    /// Notified when it is given up, and dropped with it, for [`Parked::watch`].
     pub(crate) watched: Option<oneshot::Sender<()>>,
 }
 
@@ -388,7 +388,7 @@ impl Parked {
         ended
     }
 
-    /// Waits until a parked call waits for no answer any more. One that is not parked waits forever.
+    /// Waits until a parked call no longer waits for an answer. For one that is not parked, it waits forever.
     pub(crate) fn poll_unasked(
         &self,
         session_id: &str,

@@ -113,7 +113,8 @@ impl Secrets {
 
     /// A JSON schema of the server with those redacted in its descriptions and titles, its keys in the same order.
     ///
-    /// # Errors It has one elsewhere, where another text would mean another schema: why it is not used.
+    /// # Errors
+    /// It has one elsewhere, where another text would mean another schema: why it is not used.
     pub(crate) fn redact_schema(&self, schema: String) -> Result<String, String> {
         let redacted = self.redact_said(schema.clone());
         if redacted == schema {

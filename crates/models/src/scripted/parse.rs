@@ -227,7 +227,7 @@ impl Reader<'_> {
             // The last line says what, those before draw where.
             let why = error.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            self.error(raw, format!("`{key}` is no regular expression: {why}"))
+            self.error(raw, format!("`{key}` is not a regular expression: {why}"))
         })?;
         for name in regex.capture_names().flatten() {
             if captures.iter().any(|one| one == name) {

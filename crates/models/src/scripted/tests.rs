@@ -217,7 +217,7 @@ fn m4_a_wrong_script_is_refused_with_the_place_and_the_nearest_right_name() {
         (r#"{"turns": [{"when": {}, "text": "x"}]}"#, "`when` is for `rules`"),
         (r#"{"rules": [{"when": {"usr": "x"}}]}"#, "did you mean `user`?"),
         (r#"{"rules": [{"when": {"status": "refused"}}]}"#, "expected one of `success`, `error`, `rejected`"),
-        (r#"{"rules": [{"when": {"user": "(a"}}]}"#, "`user` is no regular expression: unclosed group"),
+        (r#"{"rules": [{"when": {"user": "(a"}}]}"#, "`user` is not a regular expression: unclosed group"),
         (r#"{"rules": [{"when": {"user": 5}}]}"#, "`user` must be a regular expression"),
         (r#"{"rules": [{"when": {"result": "(\\w{1000}){1000}"}}]}"#, "size limit"),
         (

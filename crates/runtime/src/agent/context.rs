@@ -93,7 +93,7 @@ impl PartialEq for Instructions {
 }
 
 impl Instructions {
-    /// The text; empty if a function makes it.
+    /// The text; empty if a function creates it.
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.0 {
@@ -136,7 +136,7 @@ impl From<Arc<str>> for Instructions {
     }
 }
 
-/// An async function; its error fails the run before the model is asked.
+/// An async function; its error fails the run before the model is called.
 impl<F, Fut> From<F> for Instructions
 where
     F: Fn(RunContext) -> Fut + Send + Sync + 'static,

@@ -65,7 +65,7 @@ impl<S, T> From<Each<S, T>> for Node<S> {
     }
 }
 
-/// A graph under construction (spec G1). [`StateGraph::compile`] makes it runnable.
+/// A graph under construction (spec G1). [`StateGraph::compile`] turns it into a runnable graph.
 ///
 /// ```
 /// use countersign::graph::{Context, GraphState, Node, NodeError, Route, StateGraph};
@@ -301,7 +301,7 @@ impl<S: GraphState> StateGraph<S> {
         self.joins.push((from.to_vec(), to));
     }
 
-    /// After `from`, runs `each` once for each item of the list that `items` makes from the state: concurrently, at
+    /// After `from`, runs `each` once for each item of the list that `items` creates from the state: concurrently, at
     /// most [`FanOut::limit`] at a time. Without items, the successors of `each` run at once. An item has at most 1 MiB
     /// as JSON, and the items of a round 16 MiB: keep larger data elsewhere, under a key that serves as the item.
     pub fn fan_out<T, I>(
@@ -346,7 +346,7 @@ impl<S: GraphState> StateGraph<S> {
     ///
     /// It is called for a node that does not exist; and, when a node asks a question that is not on record, for each
     /// question on record that it has not asked so far, including those that it asks later. So it must rename only
-    /// nodes and questions that are gone. It may be called often, and a panic counts as `None`.
+    /// nodes and questions that no longer exist. It may be called often, and a panic counts as `None`.
     ///
     /// Do not give an old name to anything else: a question that has the recorded name of a renamed one is refused,
     /// since each would get the other's answer. The names of steps cannot be migrated: a step under another name is

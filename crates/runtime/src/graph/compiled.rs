@@ -240,7 +240,7 @@ fn wrong_type() -> String {
 }
 
 fn no_graph(node: &str) -> NodeError {
-    NodeError::permanent(format!("the node {node:?} is no graph"))
+    NodeError::permanent(format!("the node {node:?} is not a graph"))
 }
 
 impl<S: GraphState> Compiled<S> {

@@ -131,7 +131,7 @@ impl<S> Context<S> {
     ///
     /// `name` identifies the step among the steps and questions of the node. A name may be used again, one use after
     /// another, as in a loop: the uses are distinguished by their order. So that order must be the same whenever the
-    /// node starts over, and a node fails if it reuses a name while another of its steps or questions is under way at
+    /// node starts over, and a node fails if it reuses a name while another of its steps or questions is in progress at
     /// one of the uses. **Branches that run at once need names of their own**, such as `format!("pay {id}")`; a name
     /// used twice goes unnoticed if, between the uses, the branches await no step or question of the node, only timers
     /// or requests of their own. A name must not contain `#`, which numbers the uses. **A step that is renamed is

@@ -107,7 +107,7 @@ pub(crate) struct Memory {
     pub(crate) node: Arc<str>,
     pub(crate) migrate: Option<super::compiled::Migrate>,
     inside: Mutex<Inside>,
-    /// Steps and questions that have begun and are not over.
+    /// Steps and questions in progress.
     under_way: AtomicUsize,
     /// Running steps: while there is one, the node is not suspended.
     pub(crate) at_work: AtomicUsize,
@@ -163,7 +163,7 @@ pub(crate) struct Asks {
 #[derive(Default)]
 struct Uses {
     count: u32,
-    /// Whether something else was under way at one of them.
+    /// Whether something else was in progress at one of them.
     amid: bool,
 }
 
@@ -310,7 +310,7 @@ impl Memory {
     /// The unique name of the next use of `name`: `name`, `name#2`, `name#3` …
     ///
     /// Uses are distinguished by their order, so it must be the same whenever the node starts over: each begins while
-    /// no other step and no question of the node is under way. While others are under way, a name can be used only
+    /// no other step and no question of the node is in progress. While others are in progress, a name can be used only
     /// once.
     pub(crate) fn name(&self, name: &str) -> Result<Arc<str>, NodeError> {
         if name.contains('#') {
@@ -342,7 +342,7 @@ impl Memory {
     pub(crate) fn told(&self, task: &Task) {
         let mut inside = self.inside();
         let again: Vec<Arc<str>> = inside.again.iter().map(|(question, _)| question.name.clone()).collect();
-        // The node may have been polled for the last time before its pause: it is told when it is polled again.
+        // The node may have been polled for the last time before its pause: it is notified when it is polled again.
         let is_due = inside.lacks(task, &again);
         for (name, question) in task.questions.iter().filter(|(name, _)| !again.contains(name)) {
             if let Some(known) = inside.on_record(name) {
@@ -367,7 +367,7 @@ impl Memory {
     }
 
     /// Whether there is an answer or a decision that the node has not seen, apart from answers to the questions `asked`
-    /// now: it is only on record, or the node was not polled again after it was told.
+    /// now: it is only on record, or the node was not polled again after it was notified.
     pub(crate) fn has_news(&self, task: &Task, asked: &[NewQuestion]) -> bool {
         let asked: Vec<Arc<str>> = asked.iter().map(|question| question.name.clone()).collect();
         self.inside().lacks(task, &asked) || self.turn_due.load(Ordering::SeqCst)

@@ -134,7 +134,7 @@ impl Driver {
             }
         };
         let permits = match stored {
-            // What follows from that is looked at again.
+            // What follows from that failure is determined again.
             Err(refusal) if refusal.has_failed_turn() => return Ok(false),
             stored => stored?,
         };

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{inner::Runtime, refusals::store_refusal, view::check_auditor};
 
-/// How many records a verification holds at once. Each is at most as large as a request with its arguments.
+/// How many records a verification keeps in memory at once. Each is at most as large as a request with its arguments.
 const VERIFY_PAGE: usize = 16;
 /// After how many such reads other heavy work gets its turn.
 const TURN_PAGES: usize = 64;

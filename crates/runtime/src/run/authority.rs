@@ -41,7 +41,7 @@ pub struct RuleMaker<'a> {
 /// Why a standing rule is suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Suspension {
-    /// For programs, which say it in their people's language.
+    /// For programs, which show it in the user's language.
     pub code: SuspensionCode,
     /// In English.
     pub message: String,
@@ -73,9 +73,9 @@ pub enum SuspensionCode {
     Other,
 }
 
-/// Tells whether the makers of standing rules may still decide, and, as far as is known, who holds a role (`holders`).
-/// A server with authentication checks who may connect now; a program that gives its runtime no authority revokes rules
-/// itself.
+/// Reports whether the makers of standing rules may still decide, and, as far as is known, who holds a role
+/// (`holders`). A server with authentication checks who may connect now; a program that gives its runtime no authority
+/// revokes rules itself.
 pub trait Authority: Send + Sync {
     /// Whether a rule of this maker applies now.
     ///
@@ -123,7 +123,7 @@ impl Authorities {
         let Some(role) = role.as_ref().or(asked).and_then(Reviewer::role) else { return Ok(()) };
         match authority.holders(role, state.tenant.as_deref()) {
             Some(people) if !people.contains(person) => {
-                let what = format!("{person:?} is no person with the role {role:?}, so nobody could decide it then");
+                let what = format!("{person:?} is not a person with the role {role:?}, so nobody could decide it then");
                 Err(Refusal::new(Code::InvalidMessage, what))
             }
             _ => Ok(()),

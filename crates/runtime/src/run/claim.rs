@@ -1,9 +1,9 @@
 //! A driver's claim on its session, and what happens to the session's lease when the driver is dropped in the middle
 //! (spec R5).
 //!
-//! A run of the library is driven by its caller, who may drop it at any time; nothing else in its process attends the
-//! lease, which the process renews as long as it lives. So the lease is handed over, once nothing of the session runs here
-//! any more: what a tool was doing is then as uncertain as after a crash.
+//! A run of the library is driven by its caller, who may drop it at any time; nothing else in its process looks after
+//! the lease, which the process renews as long as it lives. So the lease is handed over once no part of the session
+//! runs here any more: the outcome of a call that was running is then as unknown as after a crash.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -32,7 +32,7 @@ impl Claim {
         }
     }
 
-    /// The driver is dropped, with its running work. Other nodes get the session as soon as all of that is gone.
+    /// The driver is dropped, with its running work. Other nodes get the session as soon as all of that has ended.
     pub(super) fn abandon(&mut self, mut running: Running) {
         let inner = self.live.runtime();
         let is_unattended = inner.store.nodes().is_some() && !inner.attends.load(Ordering::SeqCst);

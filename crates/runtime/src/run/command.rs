@@ -1,4 +1,4 @@
-//! Commands that are carried out even if their caller is gone: after a timeout, in a `select!`, or with its connection.
+//! Commands that are carried out even if their caller goes away: by a timeout, in a `select!`, or with its connection.
 //!
 //! What a command stores and what follows from it belong together. A session that is stored as running needs a driver,
 //! and the driver of one that is cancelled has to stop what runs. So a command that leaves its effects to the background
@@ -8,7 +8,7 @@
 use countersign_core::refusal::{Code, Refusal};
 use tracing::Instrument as _;
 
-/// Carries a command out, whatever becomes of the caller.
+/// Carries out a command, whatever happens to the caller.
 ///
 /// # Errors
 /// The command's; `outcome_unknown`: it was interrupted.

@@ -54,7 +54,7 @@ pub struct NewDecision {
     pub digest: Option<String>,
     /// The reviewer's comment, shown in history and to the model.
     pub user_edit_content: Option<String>,
-    /// Idempotency key: makes it safe to send the decision again.
+    /// Idempotency key: makes a retry of the decision safe.
     pub request_id: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Runtime {
     /// `approval_not_found`, `approval_already_resolved`, `forbidden`, `decisions_mismatch`,
     /// `decision_not_allowed`, `invalid_edit`, `stale_action`, `unresolvable`, `answers_required`, `decisions_required`,
     /// `invalid_answers`, `invalid_message`, `request_id_reused`, `store_unavailable`, `internal` (judging its edits takes
-    /// too long). The interruption is then unchanged. `outcome_unknown`: the decision may have been taken.
+    /// too long). The interruption is then unchanged. `outcome_unknown`: the decision may have been accepted.
     pub async fn decide(&self, by: &Principal, decision: NewDecision) -> Result<Stored, Refusal> {
         self.decide_with(by, decision, false).await
     }

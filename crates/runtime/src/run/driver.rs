@@ -203,7 +203,7 @@ impl Driver {
         Ok(Begun { alone: alone.map(|work| Work::other(RunNo::ROOT, work)), full })
     }
 
-    /// Aborts everything, and waits until it is gone. Work that is about to begin does not begin.
+    /// Aborts everything, and waits until it has ended. Work that is about to begin does not begin.
     pub(super) async fn stop(&mut self) {
         self.begun.clear();
         self.running.stop().await;

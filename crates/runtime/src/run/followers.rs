@@ -16,7 +16,7 @@ pub(super) type Batch = Arc<[Told]>;
 /// Batches that may queue for a follower.
 const BATCHES: usize = 256;
 
-/// The followers of a session. Dropping them tells each that the session is gone.
+/// The followers of a session. Dropping them notifies each that nothing more comes from here.
 #[derive(Default)]
 pub(super) struct Followers {
     queues: Vec<Weak<Queue>>,

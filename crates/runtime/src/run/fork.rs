@@ -33,7 +33,7 @@ use super::{
 };
 use crate::store::{Durability, index::Purpose};
 
-/// A fork to make.
+/// A fork to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewFork {
     /// The checkpoint it forks from; the newest if absent.
@@ -42,10 +42,10 @@ pub struct NewFork {
     pub session_id: Option<String>,
     /// What is edited there.
     pub edit: ForkEdit,
-    /// Whether it continues by itself. If not, it stays idle until an interruption is decided, a message arrives, it is
-    /// retried, or the same request comes with `run`; a deadline only resolves its interruption.
+    /// Whether it continues automatically. If not, it stays idle until an interruption is decided, a message arrives,
+    /// it is retried, or the same request comes with `run`; a deadline only resolves its interruption.
     pub run: bool,
-    /// Makes it safe to send the request again, with the same `session_id`.
+    /// Makes a retry of the request safe, with the same `session_id`.
     pub request_id: Option<String>,
 }
 
@@ -80,17 +80,17 @@ pub struct EditedCall {
     pub args: Args,
 }
 
-/// A fork that was made.
+/// A fork that was created.
 #[derive(Debug)]
 pub struct MadeFork {
     /// The new session.
     pub session: SessionView,
-    /// Whether it was made now, and not by an earlier attempt of the same request.
+    /// Whether it was created now, and not by an earlier attempt of the same request.
     pub made: bool,
 }
 
 impl Runtime {
-    /// Makes a new session that has the past of another up to a checkpoint. The original is not changed.
+    /// Creates a new session with the past of another up to a checkpoint. The original is not changed.
     ///
     /// Only the session's owner may fork it, and owns the new session too. No earlier decision applies in the fork:
     /// pending interruptions are requested again under new keys, and so are calls that were approved and had not begun.
@@ -165,7 +165,7 @@ impl Runtime {
         let past = then.session;
         let state = &past.state;
         let roles = if by.subject == state.subject { by.roles.clone() } else { state.roles.clone() };
-        // The new session has made no rule.
+        // No rule was made in the new session.
         let today = State { roles: roles.clone(), sticky: Vec::new(), ..State::clone(state) };
         let judging = timeout(Duration::from_secs(FORK_SECONDS), self.judged(&today, &new.edit.calls));
         let Ok(judged) = judging.await else {
@@ -193,7 +193,7 @@ impl Runtime {
         Ok(MadeFork { session: SessionView::of_state(&*guard.state()?), made: true })
     }
 
-    /// The fork that an earlier attempt of the same request has made; with `run` it continues, if it is still held.
+    /// The fork that an earlier attempt of the same request created; with `run` it continues, if it is still held.
     ///
     /// # Errors
     /// `session_exists`: it is another session; `request_id_reused`.
@@ -298,7 +298,7 @@ fn editable<'a>(state: &'a State, edit: &EditedCall, i: usize) -> Result<&'a Cal
         (None, _) => {}
     }
     let why = match state.calls.iter().find(|call| *call.id == *edit.tool_use_id) {
-        None => "is no call of the latest answer at this checkpoint",
+        None => "is not a call of the latest answer at this checkpoint",
         Some(call) if call.question => "asks the user; answer or decline it in the new session",
         Some(call) if call.phase == Phase::Finished => "has its result at this checkpoint; take an earlier one",
         Some(_) => "has begun at this checkpoint; take an earlier one",

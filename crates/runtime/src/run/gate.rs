@@ -260,7 +260,7 @@ impl Inner {
     }
 
     /// The current verdict on a call that a fork copied from its original (spec P4): by the policy and its tool, and by
-    /// standing rules as far as they reject. One whose tool is gone does not run.
+    /// standing rules as far as they reject. One whose tool no longer exists does not run.
     ///
     /// # Errors
     /// `unresolvable`: its tool may be one that cannot be reached now.
@@ -466,7 +466,7 @@ impl Weighed {
     }
 }
 
-/// A program's decision on a call. If it fails, a person is asked, and told about the failure (spec S26).
+/// A program's decision on a call. If it fails, a person is asked, and sees the failure (spec S26).
 async fn on_approval(
     decides: &dyn OnApproval,
     call: &CallFacts<'_>,

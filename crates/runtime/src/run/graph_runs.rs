@@ -40,7 +40,7 @@ pub struct NewRun {
     pub session_id: Option<String>,
     /// The initial state: a JSON object, as the graph's type reads it.
     pub state: Raw,
-    /// Makes it safe to send again, with the same `session_id` and `state`.
+    /// Makes a retry of the request safe, with the same `session_id` and `state`.
     pub request_id: Option<String>,
 }
 
@@ -120,8 +120,8 @@ impl Runtime {
 #[derive(Clone)]
 pub(super) struct StartId {
     pub(super) id: String,
-    /// The state as it was sent, which tells a repeat from another request. A program serialises a typed state each
-    /// time, perhaps in another order: then only its id identifies a repeat.
+    /// The state as it was sent, which distinguishes a repeat from another request. A program serialises a typed state
+    /// each time, perhaps in another order: then only its id identifies a repeat.
     pub(super) asked: Option<Raw>,
 }
 

@@ -1,4 +1,4 @@
-//! The additions of a run of the library to the runner: guardrails, hooks, budgets, and the application's own data.
+//! What a run of the library adds to the runner: guardrails, hooks, budgets, and the application's own data.
 //!
 //! The driver, the model calls and the gate each call into this module from one line.
 //!
@@ -103,7 +103,7 @@ impl Inner {
         Ok(instructions)
     }
 
-    /// Counts tokens of a model against the run's budget of money before they are on record.
+    /// Counts tokens of a model against the run's cost limit before they are on record.
     pub(super) fn spend(&self, model: &Arc<str>, usage: &Usage) {
         if let Some(watch) = &self.settings.watch {
             watch.seen().spent.entry(model.clone()).or_default().add(usage);

@@ -1,4 +1,4 @@
-//! The inbox: interruptions with their replies, as people and clients read them.
+//! The inbox: interruptions with their decisions and answers, as people and clients read them.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ use crate::store::{InterruptionFilter, InterruptionRow, Page};
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
 
-/// An interruption in the inbox: the block that asked, and its resolution.
+/// An approval request in the inbox, with its resolution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ApprovalView {
@@ -50,8 +50,8 @@ pub struct ApprovalView {
     pub subject: Option<Arc<str>>,
     /// `waiting` or `resolved`.
     pub status: ApprovalStatus,
-    /// Why the session's turn is on hold, while this is pending; `message` says what continues it. If `restored`, it may have been
-    /// decided and carried out after the backup: check outside before you decide.
+    /// Why the session's turn is on hold, while this is pending; `message` says what resumes it. If `restored`, it may
+    /// have been decided and carried out after the backup: check outside before you decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldTurn>,
     /// The request.
@@ -80,7 +80,7 @@ pub struct ApprovalView {
     pub reply: Option<ReplyView>,
 }
 
-/// A comment on a pending interruption, or a change of it.
+/// A comment on a pending approval request, or a change to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UpdateView {
     /// What.
@@ -93,7 +93,7 @@ pub struct UpdateView {
     pub at: String,
 }
 
-/// A person's reply to an interruption.
+/// A person's decisions on an approval request, or the answer to it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyView {
@@ -158,7 +158,7 @@ struct ReplyMembers {
     resume: Option<Raw>,
 }
 
-/// Whether an interruption is pending.
+/// Whether an approval request is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -250,7 +250,7 @@ impl Runtime {
 }
 
 impl Inner {
-    /// The inbox's view of a row; `None` if its session is gone.
+    /// The inbox's view of a row; `None` if its session was deleted.
     async fn approval_view(self: &Arc<Self>, row: &InterruptionRow) -> Result<Option<ApprovalView>, Refusal> {
         let Some(Recorded { asked, updates, may_be_held }) = self.recorded(row).await? else { return Ok(None) };
         let held = if may_be_held && row.resolution.is_none() { self.why_held(&row.session_id).await? } else { None };

@@ -87,7 +87,8 @@ pub(crate) struct Inner {
     pub(super) keep: Option<Duration>,
     /// Metrics for operators.
     pub(super) activity: Activity,
-    /// Whether it attends its sessions, or, with several nodes, those whose leases it has: it resumes them by itself.
+    /// Whether it attends its sessions, or, with several nodes, those whose leases it has: it resumes them
+    /// automatically.
     pub(super) attends: AtomicBool,
     /// This node's progress through its own sessions.
     pub(super) own_after: Mutex<Looked>,

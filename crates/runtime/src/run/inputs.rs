@@ -34,9 +34,9 @@ pub struct NewMessage {
     pub agent: Option<String>,
     /// The message; at least one part.
     pub content: Content,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     pub request_id: Option<String>,
-    /// What to do if the session is running or has pending interruptions.
+    /// What to do if the session is running or has pending requests.
     pub on_pending: Option<OnPending>,
 }
 
@@ -57,23 +57,23 @@ pub struct Stored {
     pub follow: Option<Subscription>,
 }
 
-/// The state of a turn when nothing more happens by itself.
+/// The state of a turn once nothing more happens automatically.
 #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Outcome")]
 #[non_exhaustive]
 pub struct TurnOutcome {
     /// The session.
     pub session_id: Arc<str>,
-    /// Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
+    /// Its status. `running` if this node was shutting down: another one continues the turn, so ask again.
     pub status: Status,
-    /// Why the turn has ended, if it has: an incomplete answer says so here.
+    /// Why the turn ended, if it has; an incomplete answer is reported here too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
     /// The text of the latest answer.
     pub text: String,
-    /// The pending keys.
+    /// The pending approval keys.
     pub pending: Vec<String>,
-    /// The pending interruptions.
+    /// The pending requests.
     pub interruptions: Vec<Request>,
     /// Why the turn failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]

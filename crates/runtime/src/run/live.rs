@@ -118,7 +118,7 @@ impl Live {
         self.state.try_lock().ok()
     }
 
-    /// Tells the driver that the state has changed.
+    /// Notifies the driver that the state has changed.
     pub(super) fn wake(&self) {
         self.wake.notify_one();
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub(super) const AT_ONCE: usize = 256;
 
 /// This node's progress through the sessions whose leases it has. It checks all of them in turn; those that do not run,
-/// such as those whose calls ask while they are kept running, only every tenth time.
+/// such as those whose calls are kept running while they ask, only every tenth time.
 #[derive(Default)]
 pub(super) struct Looked {
     after: Arc<str>,

@@ -1,8 +1,8 @@
 //! The runner: takes inputs, journals their transitions, and carries out the effects.
 //!
-//! [`Runtime`] is its front: create sessions, send messages, decide interruptions. Nothing is acknowledged before it is
-//! stored, and no effect begins before the records that caused it are stored. A paused session is rows in the store and
-//! nothing else.
+//! [`Runtime`] is its interface: create sessions, send messages, decide interruptions. Nothing is acknowledged before
+//! it is stored, and no effect begins before the records that caused it are stored. A paused session is rows in the
+//! store and nothing else.
 
 mod activity;
 mod advance;

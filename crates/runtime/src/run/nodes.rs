@@ -159,7 +159,7 @@ impl Inner {
         true
     }
 
-    /// This node is shutting down, and nothing of the session runs here any more: another node continues it at once.
+    /// This node is shutting down, and no part of the session runs here any more: another node continues it at once.
     async fn hand_over(&self, live: &LiveRef, guard: &mut LiveState, nodes: &dyn Nodes, epoch: Epoch) {
         self.ends_in_order(live, guard).await;
         failpoint::hit("hand_over.before_commit");
@@ -173,7 +173,7 @@ impl Inner {
         }
     }
 
-    /// The session's driver was dropped half way, and nothing of the session runs here any more: the next node need not
+    /// The session's driver was dropped half way, and no part of the session runs here any more: the next node need not
     /// wait until this one has left.
     pub(super) async fn abandons(&self, live: &LiveRef) {
         let Some(nodes) = self.store.nodes() else { return };

@@ -1,6 +1,6 @@
 //! Deadlines that cannot be stored because of their sessions: they delay no others and do not flood the log.
 //!
-//! The store gives the earliest deadlines first, and one that fails stays among them. So failed ones are requested in
+//! The store returns the earliest deadlines first, and one that fails stays among them. So failed ones are requested in
 //! addition to the others, and retried after a pause. An outage of the store is no session's fault: all are retried at
 //! once when it ends.
 
@@ -38,7 +38,7 @@ impl Overdue {
         AT_ONCE + self.failed.len()
     }
 
-    /// Which of the due ones to handle now: none is dropped, since the store gives it to no other node for a while.
+    /// Which of the due ones to handle now: none is dropped, since the store offers it to no other node for a while.
     pub(super) fn ready(&mut self, mut due: Vec<Due>) -> Vec<Due> {
         let now = Instant::now();
         // Those no longer due, or another node's, are forgotten.

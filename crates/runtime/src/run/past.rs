@@ -195,7 +195,7 @@ impl Inner {
 
 fn no_checkpoint(wanted: u64, end: u64, before: Option<u64>, after: Option<u64>) -> Refusal {
     let message = if wanted == 0 || wanted > end {
-        format!("checkpoint: {wanted} is no position of this session, which has positions 1 to {end}")
+        format!("checkpoint: {wanted} is not a position of this session, which has positions 1 to {end}")
     } else {
         let near: Vec<String> = before.into_iter().chain(after).map(|pos| pos.to_string()).collect();
         let near = if near.is_empty() { "it has none yet".to_owned() } else { format!("near it: {}", near.join(", ")) };

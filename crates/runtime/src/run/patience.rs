@@ -75,8 +75,8 @@ macro_rules! until_stored {
 pub(super) use until_stored;
 
 impl Inner {
-    /// Whether an operation that failed like this is not retried: the session is gone or another node's, or the runtime
-    /// closes.
+    /// Whether an operation that failed like this is not retried: the session was deleted or is another node's, or the
+    /// runtime closes.
     pub(super) fn is_unwanted(&self, error: &Refusal) -> bool {
         error.is_gone() || *self.closing.borrow()
     }

@@ -85,7 +85,7 @@ pub struct ThenView {
     /// People are asked only if this condition holds. If a program decides it: its description, or an empty text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What the model is told, if the operator's policy denies the call with a message.
+    /// The message to the model, if the operator's policy denies the call with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How people are asked.

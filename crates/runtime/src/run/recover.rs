@@ -171,8 +171,8 @@ impl Inner {
         }
     }
 
-    /// The lease of a session has ended and this process has not, so another one that took the session over blames it
-    /// for nothing.
+    /// This process lives on, although another one took over the session after its lease had ended: the session has not
+    /// crashed it, so the restart counted then is taken back.
     pub(super) async fn lives_on(&self, live: &LiveRef) {
         let mut guard = live.lock().await;
         if !std::mem::take(&mut guard.outlived) {

@@ -18,7 +18,7 @@ pub(crate) fn store_refusal(error: StoreError) -> Refusal {
         StoreError::Closed(_) => Refusal::new(Code::StoreClosed, error.to_string()),
         StoreError::Unknown => Refusal::new(
             Code::OutcomeUnknown,
-            "it is not known whether this was stored: look, or send it again with the same request_id",
+            "it is not known whether this was stored: check, or send it again with the same request_id",
         ),
         StoreError::Conflict | StoreError::Outdated => {
             Refusal::new(Code::StoreUnavailable, format!("nothing was stored: {error}")).overtaken()

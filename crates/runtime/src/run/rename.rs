@@ -20,7 +20,7 @@ use crate::store::Durability;
 
 impl Runtime {
     /// Gives a session a title; an empty text restores its automatic one. Requires the right to send messages to the
-    /// session. If two people set a title, the later one counts. Setting the current title changes nothing.
+    /// session. If two people set a title, the later one wins. Setting the current title changes nothing.
     ///
     /// # Errors
     /// `invalid_message` (the title), `session_not_found`, `forbidden`, `session_full`, `store_unavailable`.

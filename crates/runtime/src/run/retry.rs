@@ -29,7 +29,7 @@ use crate::store::{Durability, index::Purpose};
 pub struct NewRetry {
     /// How many more model calls the turn may make, 1 to the number that its agent allows; 0 if it needs none.
     pub more_calls: u32,
-    /// Makes it safe to send again.
+    /// Makes a retry of the request safe.
     pub request_id: Option<String>,
 }
 

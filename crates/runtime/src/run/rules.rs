@@ -27,17 +27,17 @@ use crate::store::{Durability, Page, RuleFilter, RuleRow};
 /// A standing rule, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RuleView {
-    /// `{approval_key}.{action}`: the interruption and the action it was made in.
+    /// `{approval_key}.{action}`: the approval request and the action in which it was made.
     pub id: String,
     /// The scope: `session`, `arguments` or `tool`.
     pub scope: RuleScope,
     /// Whether it approves or rejects.
     pub decision: RuleDecision,
-    /// The agent it is for.
+    /// The agent it applies to.
     pub agent: Arc<str>,
-    /// The tool it is for.
+    /// The tool it applies to.
     pub tool: Arc<str>,
-    /// The arguments it is for, if it is limited to them.
+    /// The arguments it applies to, if it is limited to them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Args>,
     /// The message to the model, if it rejects.
@@ -46,7 +46,7 @@ pub struct RuleView {
     /// The role its maker acted in; absent: the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Whose sessions it is for.
+    /// Whose sessions it applies to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<Arc<str>>,
     /// The session it was made in.
@@ -56,7 +56,7 @@ pub struct RuleView {
     pub by: Option<Arc<str>>,
     /// When it was made (RFC 3339).
     pub created_at: String,
-    /// When it ends (RFC 3339); absent if it never ends by itself.
+    /// When it expires (RFC 3339); absent if it never expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Whether it applies now.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{agent::guardrail::GuardrailResult, hooks::RunHooks, tool::AppContext};
 
-/// The additions of a run of the library. None by default.
+/// What a run of the library adds to the runtime. Nothing by default.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
     /// The application's data, if it differs from the recorded data.

@@ -166,7 +166,7 @@ impl Part {
         )
     }
 
-    /// The span of asking the model of a run.
+    /// The span of calling the model of a run.
     pub(super) fn chat(&mut self, inner: &Inner, state: &State, run: RunNo) -> Span {
         let above = self.run(state, run);
         let name = state.agent_of(run);
@@ -192,7 +192,7 @@ impl Part {
     }
 }
 
-/// The span of asking a model, for any purpose.
+/// The span of calling a model, for any purpose.
 fn chat_span(above: &Span, state: &State, agent: &str, named: &str, model: &dyn Model) -> Span {
     let name = match model.name() {
         "default" => named,
@@ -283,7 +283,7 @@ fn tool_span(above: &Span, session_id: &str, tool: &str, id: &str, kind: &str) -
 }
 
 impl Inner {
-    /// Adds to the current span how asking a model ended, with the tokens of all answers, discarded ones too.
+    /// Adds to the current span how the model call ended, with the tokens of all answers, discarded ones too.
     pub(super) fn trace_asked(&self, asked: &Asked, discarded: Option<&AnswersDiscarded>) {
         let span = Span::current();
         if span.is_disabled() {
@@ -309,13 +309,13 @@ impl Inner {
         }
     }
 
-    /// The span of asking a model for a summary, under that of the compression.
+    /// The span of calling a model for a summary, under that of the compression.
     pub(super) fn summary_span(&self, state: &State, named: &str, model: &dyn Model) -> Span {
         let above = Span::current();
         if above.is_disabled() { Span::none() } else { chat_span(&above, state, &state.agent, named, model) }
     }
 
-    /// Adds to the current span how asking for a summary ended.
+    /// Adds to the current span how the call for a summary ended.
     pub(super) fn trace_summarised(&self, summary: &Result<Summary, ModelError>) {
         let span = Span::current();
         match summary {

@@ -27,7 +27,7 @@ pub enum Start {
     Now,
     /// After the event with this `seq`; 0 is from the start.
     After(u64),
-    /// With the newest turn that has at least this many messages from its start on.
+    /// At the start of the newest turn with at least this many messages from there on.
     Last(u32),
 }
 
@@ -88,8 +88,8 @@ struct Journal<'a> {
 }
 
 impl Journal<'_> {
-    /// The `seq` before the newest turn up to `end` that has at least `least` of the `messages` so far from its start
-    /// on; 0 if that is the first.
+    /// The `seq` before the newest turn up to `end` with at least `least` of the `messages` so far from its start on; 0
+    /// if that is the first turn.
     async fn turn(&self, end: u64, messages: u32, least: u32) -> Result<u64, Refusal> {
         let most = messages.saturating_sub(least);
         let mut until = self.last_with(end, |cursor| cursor.messages <= most).await?;

@@ -120,7 +120,7 @@ impl Inner {
         seen.stopped.as_ref().map(|stop| (stop.code, stop.message.clone()))
     }
 
-    /// The current session, retried until the store can read it. `None` if it is gone, or no longer needed.
+    /// The current session, retried until the store can read it. `None` if it was deleted, or is no longer needed.
     pub(super) async fn loaded(&self, live: &LiveRef) -> Option<Arc<State>> {
         let read = until_stored!(self, async {
             let mut guard = live.lock().await;

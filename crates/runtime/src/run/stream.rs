@@ -1,4 +1,4 @@
-//! Asking a model, until its answer is whole.
+//! Calling a model, until its answer is complete.
 //!
 //! An answer that continues after a cut is one answer. The further model calls happen before any of it is recorded as
 //! complete, so its text is one block, and the provider's opaque data is left out, since it would be about a part only.

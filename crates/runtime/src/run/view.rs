@@ -76,7 +76,7 @@ pub struct SessionRow {
     pub title: Option<Arc<str>>,
     /// Its status.
     pub status: Status,
-    /// When it was made (RFC 3339).
+    /// When it was created (RFC 3339).
     pub created_at: String,
     /// When it last changed (RFC 3339).
     pub updated_at: String,
@@ -100,7 +100,7 @@ pub struct SessionView {
     pub title: Option<Arc<str>>,
     /// Its status.
     pub status: Status,
-    /// When it was made (RFC 3339).
+    /// When it was created (RFC 3339).
     pub created_at: String,
     /// When it last changed (RFC 3339).
     pub updated_at: String,
@@ -188,7 +188,7 @@ pub struct StateView {
     pub turn_calls: u32,
     /// Tokens so far.
     pub usage: Usage,
-    /// The pending interruptions.
+    /// The pending requests.
     pub interruptions: Vec<Request>,
     /// The agent's to-do list.
     pub todos: Vec<Todo>,

@@ -30,8 +30,8 @@ use crate::tool::{AppContext, ToolError, order::Ticket};
 pub(super) struct Work {
     /// The tool call, if it is one.
     pub(super) call: Option<CallNo>,
-    /// In a nested run: the call whose end aborts this work, as the run that works for it. It is the run's own call, or
-    /// this one.
+    /// In a nested run: the call whose end aborts this work, named by the run that works for it. It is the run's own
+    /// call, or this one.
     pub(super) within: RunNo,
     pub(super) work: BoxFuture<'static, Done>,
 }
@@ -117,7 +117,7 @@ impl Running {
         self.asking.retain(|run| run.is_root() || open.clone().any(|open| open.run() == *run));
     }
 
-    /// Aborts everything, and waits until it is gone: a tool's processes end with its task.
+    /// Aborts everything, and waits until it has ended: a tool's processes end with its task.
     pub(super) async fn stop(&mut self) {
         self.stop_others().await;
         if !self.calls.is_empty() {

@@ -204,7 +204,7 @@ pub enum DecisionError {
         /// What is wrong with it.
         error: String,
     },
-    /// The tool or the agent of the call is gone: it can be rejected, but not run.
+    /// The tool or the agent of the call no longer exists, or cannot be reached: the call can be rejected, but not run.
     #[error("the call {call_id:?} cannot run: {why}")]
     #[non_exhaustive]
     Unresolvable {

@@ -106,7 +106,7 @@ fn claimed_as(path: &Path, claimed: PathBuf) -> Option<PathBuf> {
         uuid::Uuid::try_parse_ascii(id).ok()
     };
     let mut files = fs::read_dir(folder(path)).into_iter().flatten().flatten();
-    // In this order: a file that has lost its first name already has its last one.
+    // In this order: a file that has lost its first name has its last one by then.
     let claim = files.find(|file| is_claim(&file.file_name()).is_some());
     if claimed.exists() { Some(claimed) } else { claim.map(|claim| claim.path()) }
 }

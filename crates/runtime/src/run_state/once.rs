@@ -22,7 +22,7 @@ impl Once {
 }
 
 impl RunState {
-    /// The run of the given state moved nothing: this is the same state, and one of the two can still run.
+    /// The run of the given state changed nothing: this is the same state, and one of the two can still run.
     pub(crate) fn is_still(&mut self, given: &RunState) {
         given.suspended.keep(&self.suspended);
         self.suspended = given.suspended.clone();

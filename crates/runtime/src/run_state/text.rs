@@ -21,7 +21,7 @@ use crate::agent::guardrail::GuardrailResult;
 
 /// The schema that the text names.
 pub(super) const SCHEMA: &str = "countersign.run_state";
-/// The version that is written and read: the only one. `tests/formats` holds it.
+/// The version that is written and read: the only one. `tests/formats` pins it.
 pub(super) const VERSION: u64 = 1;
 
 /// The members of a text. `E` is the list of entries, as it is written or read.

@@ -162,15 +162,15 @@ impl RunConfig {
         self.trace_content = Some(yes);
         self
     }
-    /// No model is asked once the session, with all its turns and their pauses, has used this many tokens (spec S22). Where a
-    /// conversation continues ([`RunConfig::session`]), raise it with each input:
+    /// No model is called once the session, with all its turns and their pauses, has used this many tokens (spec S22).
+    /// Where a conversation continues ([`RunConfig::session`]), raise it with each input:
     /// [`RunResult::usage`](super::result::RunResult::usage) is what the session has used by then.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u64) -> RunConfig {
         self.limits.tokens = Some(tokens);
         self
     }
-    /// No model is asked once the session, with all its turns and their pauses, has cost this much, by
+    /// No model is called once the session, with all its turns and their pauses, has cost this much, by
     /// [`RunConfig::price`]. Each model of the run's agents, and each that the session has used before, needs a price,
     /// under exactly its name in the journal; a free one has a price of 0. If a price is missing, nothing runs
     /// ([`RunErrorKind::NoPrice`](super::RunErrorKind::NoPrice)). An amount or a price that is not a finite number from

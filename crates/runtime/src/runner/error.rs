@@ -33,7 +33,7 @@ struct Ended {
 pub enum RunErrorKind {
     /// The turn used up its model calls. It can continue with a larger limit (spec S24).
     MaxTurns,
-    /// The model gave no answer, despite retries. The run can continue: the model is asked once more.
+    /// The model gave no answer, despite retries. The run can continue: the model is called once more.
     Model,
     /// A guardrail stopped the run (spec S11): [which one, and its finding or error](RunError::guardrail).
     Guardrail,
@@ -112,7 +112,7 @@ pub(super) enum Cause {
     )]
     NoPrice { model: String, priced: Vec<String> },
     #[error(
-        "run {0:?} has already been resumed from this state, and its store is newer: go on with the state that it has now \
+        "run {0:?} has already been resumed from this state, and its store is newer: continue with the state that it has now \
          (RunState::load)"
     )]
     Claimed(String),

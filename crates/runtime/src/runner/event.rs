@@ -110,7 +110,7 @@ pub enum RunEvent {
         by: Option<String>,
     },
     /// The events so far of the incomplete text, reasoning or call are void: the model's answer broke off, the model
-    /// was asked again, and its answer now differs. Text that it repeats word for word is not sent twice; nor does a
+    /// was called again, and its answer now differs. Text that it repeats word for word is not sent twice; nor does a
     /// reader slower than the model get anything twice: it gets larger pieces.
     BlockRestarted,
     /// All events so far of the answer's texts, reasoning and calls are void: it broke off, and the model's new answer

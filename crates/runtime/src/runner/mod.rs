@@ -84,7 +84,7 @@ impl From<&RunState> for RunInput {
 /// run had begun. Continue with the state of the result, or of the error ([`RunError::into_state`]). Without
 /// [`RunConfig::store`] only this process's memory knows what has run: a text of the state that is read again, here or
 /// in another process, is another state, whose approved calls run again. A store has on record which calls have run,
-/// and a person is asked about a call that was under way.
+/// and a person is asked about a call that was in progress.
 ///
 /// # Errors
 /// [`RunError`]

@@ -35,7 +35,7 @@ use crate::{
     tool::AppContext,
 };
 
-/// A session that is ready to run: its input and its decisions are stored, but nothing of it runs yet.
+/// A session that is ready to run: its input and its decisions are stored, but no part of it runs yet.
 pub(super) struct Session {
     pub(super) runtime: Runtime,
     /// Keeps the session in memory from the first step to the last: reloaded between two of them, its unrecorded text
@@ -112,7 +112,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Nothing of it is stored, nor read from its store.
+    /// Nothing is stored yet, nor read from its store.
     fn configured(
         agent: &Agent,
         before: Option<&RunState>,

@@ -116,7 +116,7 @@ impl StoredSession {
     /// Makes it safe to run the same line again, as after a crash: its inputs and decisions take effect once in its
     /// session. When run again, it only continues the session as it is by then. As with
     /// [`NewMessage::request_id`](crate::run::NewMessage::request_id), other inputs under the same id are refused
-    /// (`request_id_reused`): words, calls or decisions that differ. Of decisions made in [another
+    /// (`request_id_reused`): a message, calls or decisions that differ. Of decisions made in [another
     /// way](StoredSession::decide) only the calls are compared.
     ///
     /// ```

@@ -46,7 +46,7 @@ pub enum KeySource {
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn check_url(text: &str) -> Result<(), String> {
-    let url = Url::parse(text).map_err(|e| format!("is no address: {e}"))?;
+    let url = Url::parse(text).map_err(|e| format!("is not an address: {e}"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("must not contain a user or a password".to_owned());
     }
@@ -255,7 +255,7 @@ mod tests {
             ("file:///k", "https://"),
             ("http://127.0.0.1.evil.test/", "https://"),
             ("https://me:secret@id.example.com", "user or a password"),
-            ("jwks", "is no address"),
+            ("jwks", "is not an address"),
         ] {
             let error = check_url(bad).expect_err(bad);
             assert!(error.contains(why) && !error.contains("secret"), "{error}");

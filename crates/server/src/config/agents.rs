@@ -146,7 +146,7 @@ fn tool_use(own: &[String]) -> Kind<'_, ConfigToolUse> {
 
 /// The JSON Schema that an agent's final answer must match (spec S23).
 fn output_schema(schema: Value) -> Result<Value, String> {
-    ArgsSchema::of_any(&schema).map_err(|error| format!("is no valid JSON Schema: {error}"))?;
+    ArgsSchema::of_any(&schema).map_err(|error| format!("is not a valid JSON Schema: {error}"))?;
     Ok(schema)
 }
 
@@ -256,7 +256,9 @@ pub(super) fn asked_under_one_name(
     {
         let named = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let (agent, asking, free) = (&agent.name, named(&asking), named(&free));
-        root.document
-            .warn(at, format!("[agents.{agent}] has {what} twice: as {asking} it asks, as {free} it runs by itself"));
+        root.document.warn(
+            at,
+            format!("[agents.{agent}] has {what} twice: as {asking} it asks, as {free} it runs without approval"),
+        );
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     )?;
     let timeout = section.field(
         "timeout",
-        "Time to decide, at most 400 days; 0 waits for ever.",
+        "Time to decide, at most 400 days; 0 waits forever.",
         whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").optional("`300`"),
     )?;
     let escalate = section.field(
@@ -135,7 +135,7 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     )?;
     ask.risk = section.field(
         "risk",
-        "How much is at stake. Reviewers see it and can filter requests by it; nothing else follows from it.",
+        "How much is at stake. Reviewers see it and can filter requests by it; it has no other effect.",
         choice("risk", Risk::NAMED.to_vec()).optional("none"),
     )?;
     ask.timeout = timeout.map_or(ask.timeout, Timeout::of);

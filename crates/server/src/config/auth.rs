@@ -85,8 +85,8 @@ pub(super) fn read(section: &Section<'_>) -> Option<(Vec<ConfigToken>, Option<Jw
     }
     let known = &RefCell::default();
     let tokens = tables(move |section| token(section, known)).or_as("none", Vec::new);
-    let tokens = section.field("tokens", "[Tokens](#authtokens), each with whose it is.", tokens)?;
-    let jwt = table(jwt).optional("none are taken");
+    let tokens = section.field("tokens", "[Tokens](#authtokens), each with its subject.", tokens)?;
+    let jwt = table(jwt).optional("none are accepted");
     Some((tokens, section.field("jwt", "[Which JWTs](#authjwt) are taken.", jwt)?))
 }
 
@@ -99,7 +99,7 @@ struct Known {
 
 fn token(section: &Section<'_>, known: &RefCell<Known>) -> Option<ConfigToken> {
     let doc =
-        "Whose token it is. A subject may have several tokens, which must say the same of it: it is still one person.";
+        "Whose token it is. A subject may have several tokens, which must agree on everything else: it is one person.";
     let subject = section.field("subject", doc, short(limits::SUBJECT_BYTES).required());
     let digest = digest(section, known);
     let roles = section.field("roles", "The roles it holds.", roles().or(Vec::new()))?;
@@ -161,7 +161,7 @@ fn digest(section: &Section<'_>, known: &RefCell<Known>) -> Option<[u8; 32]> {
         }
         once(entry, digest, format!("{:?} …", text.get(..8).unwrap_or_default()))
     });
-    let doc = "The variable that has the token; it must be set.";
+    let doc = "The variable that holds the token; it must be set.";
     let of_variable = section.field("token_env", doc, of_variable.optional(ONE))?;
     let doc = "The token's SHA-256 in hexadecimal: `printf %s \"$TOKEN\" \\| sha256sum`. Only for tokens that nobody can guess: \
                `openssl rand -hex 32`.";
@@ -196,12 +196,13 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
     let keys = keys(section);
     let default = JwtOptions::new("", "", KeySource::Url(String::new()));
     let claim = || short(limits::SUBJECT_BYTES).called("claim");
-    let algorithms = "What may have signed it.";
-    let subject = "The claim that has the subject.";
-    let roles = "The claim that has the roles, a list of texts or one text with spaces; `realm_access.roles` goes into an object.";
-    let tenant = "The claim that has the tenant; a JWT without it is refused.";
-    let kind = "The claim that has `person`, `service` or `agent`; a JWT without it is refused.";
-    let leeway = "How far clocks may be apart.";
+    let algorithms = "The accepted signature algorithms.";
+    let subject = "The claim with the subject.";
+    let roles =
+        "The claim with the roles, a list of strings or one with spaces; `realm_access.roles` goes into an object.";
+    let tenant = "The claim with the tenant; a JWT without it is refused.";
+    let kind = "The claim with `person`, `service` or `agent`; a JWT without it is refused.";
+    let leeway = "How far the clocks may be apart.";
     let standing = "How long a [standing approval](protocol.md#always) counts after whoever made it was last seen with a JWT that \
                     has the role, at most 366 days. What was seen is remembered until the server stops, or is told of another \
                     issuer or other claims: after that such rules are suspended until their makers are seen again.";

@@ -36,7 +36,7 @@ table! {
 
 /// The folder of built-in tools that do not name their own.
 pub(super) fn workspace(section: &Section<'_>) -> Option<PathBuf> {
-    let doc = "The folder of [built-in tools](#built-in-tools) that do not name their own; it must be there.";
+    let doc = "The folder of [built-in tools](#built-in-tools) that do not name their own; it must exist.";
     section.field("path", doc, folder().required())
 }
 
@@ -127,7 +127,7 @@ pub(super) fn env<'k>() -> Kind<'k, Vec<String>> {
 pub struct ConfigText {
     /// The value itself.
     pub value: ApiKey,
-    /// It comes from a variable, or its name suggests a secret. Anything else is written openly.
+    /// It comes from a variable, or its name suggests a secret. Any other value is shown openly.
     pub is_secret: bool,
 }
 

@@ -40,8 +40,7 @@ pub enum ConfigStrategy {
 }
 
 fn strategy(section: &Section<'_>) -> Option<ConfigStrategy> {
-    let doc =
-        "What becomes of what is cut: a model summarises it, or (`\"trim\"`) it is dropped, and no model is asked.";
+    let doc = "What happens to the turns that are cut: a model summarises them, or (`\"trim\"`) they are dropped.";
     let known = choice("strategy", vec![("summary", false), ("trim", true)]);
     let trims = section.field("strategy", doc, known.or_as("`\"summary\"`", || false))?;
     let part = Part {

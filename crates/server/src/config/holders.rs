@@ -104,7 +104,7 @@ impl Holders {
         }
     }
 
-    /// What is wrong with a role by itself, in the tenant in which the fewest hold it.
+    /// What is wrong with a role on its own, in the tenant in which the fewest hold it.
     fn lack(&self, role: &str, ask: &Ask, place: &str) -> Option<String> {
         let by_tenant = self.by_role.get(role)?;
         let people = |tenant| by_tenant.get(tenant).unwrap_or(&NOBODY);

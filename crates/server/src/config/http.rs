@@ -23,7 +23,7 @@ struct Member {
 /// Reads the request. Arguments missing from the tool's schema are warned of.
 pub(super) fn read(section: &Section<'_>, parameters: &Value) -> Option<HttpRequest> {
     let method = section.field("method", "The method of the request.", one_of("method", METHODS).required());
-    let doc = "An `http` or `https` address. Scheme, host and port have no places; path and query may.";
+    let doc = "An `http` or `https` address. Scheme, host and port contain no placeholders; path and query may.";
     let url = section.field("url", doc, text().called("URL").required());
     // Missing keys are reported by now; the rest is checked regardless.
     let mut request =

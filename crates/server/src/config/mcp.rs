@@ -44,8 +44,8 @@ table! {
         /// waits forever.
         answer_seconds: u32 =
             whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::APPROVAL_TIMEOUT_SECONDS);
-        /// The protocol revision to speak. By default the newest is tried and then the one before, which some older
-        /// servers do not survive.
+        /// The protocol revision to speak. By default the newest is tried first, then the one before it; some older
+        /// servers do not survive the first try.
         revision: Option<String> = one_of("revision", REVISIONS).map(str::to_owned).optional("found out");
     }
     then |section: &Section<'_>, server: ConfigMcp| {
@@ -138,7 +138,7 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
     let beside_url = is_url.then_some("cannot be combined with \"url\": an address is one or the other");
     let command = section.field(
         "command",
-        "The program and its arguments, started without a shell and spoken to on its standard input and output.",
+        "The program and its arguments, started without a shell; it speaks MCP on its standard input and output.",
         command().optional("one of the two").of(Part { of: "`command`", when: json!(true), not_meant: None }),
     )?;
     let address = text().and(|entry, url| {
@@ -146,13 +146,13 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
         Some((url, has_key))
     });
     let address = address.called("URL").optional("one of the two").of(none_of(&["command"], beside_command));
-    let doc = "An `http` or `https` address, spoken to over streamable HTTP; redirects are not followed.";
+    let doc = "An `http` or `https` address that speaks streamable HTTP; redirects are not followed.";
     let url = section.field("url", doc, address)?;
     let in_variable = variable().map(|(_, url)| (url, true)).optional("none");
     let in_variable = in_variable.of(none_of(&["command", "url"], beside_command.filter(|_| !is_url).or(beside_url)));
-    let doc = "In place of `url`: the variable that has the address, where there is a key in it.";
+    let doc = "In place of `url`: the variable that holds the address, for one with a key in it.";
     let url = url.or(section.field("url_env", doc, in_variable)?);
-    let cwd = section.field("cwd", "The folder of its process.", cwd(section).of(of_command()))?;
+    let cwd = section.field("cwd", "Its working directory.", cwd(section).of(of_command()))?;
     let (pass_env, env) = section.field(
         "env",
         "Variables to pass on, or a table of variables: `{ ROOT = \"/srv\", KEY = { env = \"MY_KEY\" } }`. Beside them it gets \
@@ -163,7 +163,7 @@ fn reach(section: &Section<'_>) -> Option<ConfigReach> {
             .of(of_command()),
     )?;
     let token = variable().map(|(_, token)| ApiKey::new(&token)).optional("none").of(of_url());
-    let bearer = section.field("bearer_env", "The variable that has the bearer token; it must be set.", token)?;
+    let bearer = section.field("bearer_env", "The variable that holds the bearer token; it must be set.", token)?;
     let headers = texts(is_header).or_as("none", BTreeMap::new).of(of_url());
     let headers = section.field("headers", "Headers of each request.", headers)?;
     match (command, url) {

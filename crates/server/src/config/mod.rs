@@ -354,13 +354,13 @@ fn read(root: &Section<'_>) -> Option<Config> {
     let tools = root.field("tools", "[Tools](#toolsname) by name.", tools)?;
     let policy = table_or_empty(policy::read);
     let rules =
-        root.field("policy", "[When a person is needed, and whom](#policy), beside what the tools say.", policy);
+        root.field("policy", "[When approval is required, and from whom](#policy), beyond the tools' own.", policy);
     document.holders.borrow().warn_of_roles(document);
-    let doc = "[Agents](#agentsname) by name. The first is the one that answers where no agent is named.";
+    let doc = "[Agents](#agentsname) by name. The first one answers where no agent is named.";
     let agents = root.field("agents", doc, named("NAME", ConfigAgent::read).or_as("required", Vec::new))?;
     let tracing = root.field(
         "tracing",
-        "[How the log is written, and where spans go to](#tracing).",
+        "[How the log is written, and where spans are sent](#tracing).",
         table_or_empty(ConfigTracing::read),
     );
     let webhooks = named("NAME", ConfigWebhook::read).or_as("none", Vec::new);

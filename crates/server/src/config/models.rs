@@ -178,7 +178,7 @@ fn only(section: &Section<'_>, of: &Providers) -> Part {
 fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
     let provider = section.field(
         "provider",
-        "Where its answers come from: a script, or who answers. All but `scripted`, `openai` and `anthropic` are reached by \
+        "Where its answers come from: a script, or a provider. All but `scripted`, `openai` and `anthropic` are reached by \
          OpenAI's chat completions; `gemini` and `ollama` are in a build with the feature `genai`.",
         one_of("provider", known_providers()).and(is_built).required(),
     );
@@ -203,7 +203,7 @@ fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
         "How much it reasons, in the provider's words: `minimal`, `low`, `medium`, `high` …",
         text().optional("the provider's").of(of(&OPENAI)),
     )?;
-    let doc = "Whether it shows summaries of its reasoning, as its thinking.";
+    let doc = "Whether summaries of its reasoning are shown, as its thinking.";
     let reasoning_summary = section.field("reasoning_summary", doc, boolean().or(false).of(of(&OPENAI)))?;
     let encrypted =
         "`true`, but for OpenAI's models without reasoning (`gpt-3…`, `gpt-4…`, `chatgpt-…`), which refuse it";
@@ -212,7 +212,7 @@ fn read_provider(section: &Section<'_>) -> Option<ConfigProvider> {
         "Whether its reasoning is kept, encrypted by the provider, and sent back with the conversation.",
         boolean().optional(encrypted).of(of(&OPENAI)),
     )?;
-    let doc = "Tokens for thinking, or `\"adaptive\"` for models that decide themselves.";
+    let doc = "Tokens for thinking, or `\"adaptive\"` for models that choose the number themselves.";
     let thinking = section.field("thinking", doc, thinking().optional("none").of(of(&ANTHROPIC)))?;
     if let (Some(Thinking::Budget(budget)), Some(most)) = (thinking, at.as_ref().and_then(|at| at.max_tokens))
         && most <= budget

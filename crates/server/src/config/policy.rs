@@ -35,7 +35,7 @@ table! {
         /// The agents it applies to, in the same way.
         agents("agent"): Vec<String> = globs("agent", |names| (names.agents.clone(), true)).or_as("all", Vec::new);
         /// Hints that the tool must declare.
-        hints: [Option<bool>; 4] = table(hints).or_as("not looked at", || [None; 4]);
+        hints: [Option<bool>; 4] = table(hints).or_as("not checked", || [None; 4]);
         /// The requester must hold one of these roles, as of the beginning of the turn. `user` is not allowed here:
         /// every requester is one.
         roles("role"): Vec<String> = one_or_more(|| text().and(role)).or_as("anybody", Vec::new);
@@ -74,7 +74,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Vec<ConfigRule>> {
         }
         Some(rules)
     });
-    let doc = "Looked at in the order of the file; the first one that matches counts.";
+    let doc = "Checked in the order of the file; the first one that matches applies.";
     section.field("rules", doc, rules.or_as("none", Vec::new))
 }
 
@@ -86,7 +86,7 @@ impl ConfigRule {
 }
 
 fn hints(section: &Section<'_>) -> Option<[Option<bool>; 4]> {
-    let said = HINTS.map(|key| section.field(key, "Whether it declares this.", boolean().optional("not looked at")));
+    let said = HINTS.map(|key| section.field(key, "Whether it declares this.", boolean().optional("not checked")));
     let [read_only, destructive, open_world, idempotent] = said;
     Some([read_only?, destructive?, open_world?, idempotent?])
 }
@@ -95,7 +95,7 @@ fn role(entry: &Entry<'_>, role: String) -> Option<String> {
     if let Some(what) = role_error(&role) {
         entry.bad(what);
     } else if Reviewer::is_owner_name(&role) {
-        // Elsewhere `user` means the requester. Taken for a role it would match almost nobody, unnoticed.
+        // Elsewhere `user` means the requester. Taken for a role, it would silently match almost nobody.
         entry.bad(format!("cannot be {role:?}: everybody who asks is the user; leave it out to match all"));
     }
     entry.section.document.requesters.borrow_mut().push((role.clone(), entry.at));
@@ -103,9 +103,9 @@ fn role(entry: &Entry<'_>, role: String) -> Option<String> {
 }
 
 fn then(section: &Section<'_>) -> Option<ConfigThen> {
-    let doc = "`true`: a person is asked. A condition: if it is true. `false`: nobody, as far as the policy goes.";
+    let doc = "`true`: a person is asked. A condition: if it is true. `false`: nobody is asked by this rule.";
     let require = section.field("require", doc, require().optional("required, or `deny`"))?;
-    let doc = "`true`, or what the model is told: it does not run and nobody is asked.";
+    let doc = "`true`, or the message to the model: the call does not run, and nobody is asked.";
     let deny = section.field("deny", doc, deny().optional("none"))?;
     let ask = approval::ask(section)?;
     if section.has("deny").is_none() {

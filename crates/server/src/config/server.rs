@@ -47,9 +47,10 @@ table! {
         /// Approximate limit of a session's size, in bytes of its content. At this size its turn ends with
         /// `session_full`, and new messages are refused; in a program it is `RuntimeBuilder::session_bytes`.
         session_bytes: u64 = whole(SESSION_BYTES_MIN..=u32::MAX, "bytes").map(u64::from).or(SESSION_BYTES);
-        /// A session unused for this long is deleted, with everything except its audit records; never one that is running or
-        /// pending, or in which a standing rule was made that applies to other sessions, and none in a store in memory.
-        keep_days: Option<u32> = whole(1..=36_500, "days").optional("none is deleted by itself");
+        /// A session unused for this long is deleted, with everything except its audit records; never one that is
+        /// running or has pending requests, or in which a standing rule was made that applies to other sessions, and
+        /// none in a store in memory.
+        keep_days: Option<u32> = whole(1..=36_500, "days").optional("none is deleted automatically");
     }
 }
 
@@ -59,7 +60,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
     let seconds = || whole(1..=3600, "seconds");
     let all = section.field(
         "max_connections",
-        "Connections that are open at the same time. When all of them have shown a good token, the client with the most loses its \
+        "Connections that are open at the same time. When all of them have presented a valid token, the client with the most loses its \
          oldest for one more.",
         count().or(default.all),
     )?;
@@ -69,7 +70,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
         all,
         unknown: section.field(
             "max_unknown_connections",
-            "How many of them may be of clients that have not shown a good token. For one more of these, the one that \
+            "How many of them may be of clients that have not presented a valid token. For one more of these, the one that \
              was quiet longest is closed; the rest of `max_connections` is kept for clients that are known.",
             count().or_as("`8192`, or half of `max_connections`", || fits.unknown),
         )?,
@@ -83,12 +84,12 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
         )?,
         header_timeout: time(section.field(
             "header_seconds",
-            "Time within which the head of a connection's first request must be there.",
+            "Time within which the head of a connection's first request must arrive.",
             seconds().or(HEADER_SECONDS),
         )?),
         idle_timeout: time(section.field(
             "idle_seconds",
-            "Time within which the head of the next request must be there, counted from the previous answer. A proxy \
+            "Time within which the head of the next request must arrive, counted from the previous answer. A proxy \
              that keeps connections open should keep them for less.",
             seconds().or(IDLE_SECONDS),
         )?),
@@ -131,13 +132,13 @@ fn public(text: &str) -> Result<String, String> {
 fn host(text: &str) -> Result<String, String> {
     let authority: Option<Authority> = text.parse().ok();
     let is_plain = authority.is_some_and(|found| !found.host().is_empty() && !text.contains(['@', '*']));
-    let wrong = || format!("has {text:?}, which is no host; one looks like \"agents.example.com\"");
+    let wrong = || format!("has {text:?}, which is not a host; one looks like \"agents.example.com\"");
     if is_plain { Ok(text.to_ascii_lowercase()) } else { Err(wrong()) }
 }
 
 /// An origin as browsers send it.
 fn origin(text: &str) -> Result<String, String> {
     let wrong =
-        || format!("has {text:?}, which is no origin; each is written out, such as \"https://app.example.com\"");
+        || format!("has {text:?}, which is not an origin; each is written out, such as \"https://app.example.com\"");
     site::origin(text).ok_or_else(wrong)
 }

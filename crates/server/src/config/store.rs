@@ -63,7 +63,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
     let doc = "`sqlite:PATH`, `postgres://USER@HOST/DATABASE` ([more](#postgresql)), or `memory:` (sessions end with the \
                process).";
     let url = section.field("url", doc, url.or_as("`\"sqlite:countersign.db\"`", fallback));
-    let doc = "The variable that has the password of a PostgreSQL database. It must be set.";
+    let doc = "The variable that holds the password of a PostgreSQL database. It must be set.";
     let password = section.field("password_env", doc, variable().optional("that of `url`, if it has one"));
     let password = password?.map(|(variable, _)| variable).filter(|_| !refused.get());
     let url = with_password(section, url?, password)?;
@@ -261,7 +261,7 @@ fn key(section: &Section<'_>, known: &RefCell<Vec<Known>>) -> Option<ConfigKey> 
         }
         Some((variable, key))
     });
-    let doc = "The variable that has the key: 32 random bytes as base64 or as 64 hexadecimal digits. It must be set.";
+    let doc = "The variable that holds the key: 32 random bytes as base64 or as 64 hexadecimal digits. It must be set.";
     let key = section.field("key_env", doc, key.required());
     let (Some(id), Some((key_env, key))) = (id, key) else { return None };
     if Key::parse("any", &key).is_ok() && Key::parse(&id, &key).is_err() {

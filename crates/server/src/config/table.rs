@@ -230,7 +230,9 @@ pub(super) fn own_name<'k>(what: &'k str, most: usize) -> Field<'k, String> {
             let right = format!("it must have 1 to {most} of the characters A-Z a-z 0-9 _ -");
             let such = made_name(name).filter(|made| made.len() <= most).map(|made| format!(", such as {made:?}"));
             let such = such.unwrap_or_default();
-            section.document.error(section.at, format!("{name:?} is no name of {article} {what}; {right}{such}"));
+            section
+                .document
+                .error(section.at, format!("{name:?} is not a valid name of {article} {what}; {right}{such}"));
         }
         Some(name.clone())
     })

@@ -126,15 +126,18 @@ fn c_a_store_may_be_a_postgresql_database_and_its_password_is_never_shown() {
         ),
         (
             "url = \"postgres://db/store\"\npooled = true\ndirect_url = \"postgres://ann:hunter2@db:port/store\"",
-            r#"9: "direct_url" in [store] is no URL of a PostgreSQL database"#,
+            r#"9: "direct_url" in [store] is not a URL of a PostgreSQL database"#,
         ),
         (
             "url = \"postgres://db/store?options=-c%20a%3Db\"\npooled = true",
             r#"7: "url" in [store] sets "options", which a transaction pooler refuses or forgets"#,
         ),
         ("pooled = true", r#"7: "pooled" in [store] is for a PostgreSQL database, and "url" names none"#),
-        ("url = \"postgres://ann:hunter2@db:port/store\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
-        ("url = \"postgres:db\"", r#"7: "url" in [store] is no URL of a PostgreSQL database"#),
+        (
+            "url = \"postgres://ann:hunter2@db:port/store\"",
+            r#"7: "url" in [store] is not a URL of a PostgreSQL database"#,
+        ),
+        ("url = \"postgres:db\"", r#"7: "url" in [store] is not a URL of a PostgreSQL database"#),
         (
             "url = \"postgres://ann:hunter2@db/store?sslmode=verify-ca\"\nlease_seconds = 20\npooled = true",
             r#"7: "url" in [store] has sslmode=verify-ca, which is not supported; a server's certificate"#,
@@ -485,9 +488,9 @@ fn c_a_tool_that_asks_under_one_name_and_runs_by_itself_under_another_is_a_warni
     };
     assert_eq!(warnings(""), [""; 0]);
     let [server, builtin] = warnings("approval = false\n").try_into().expect("two");
-    let told = "[agents.trader] has the tool \"t\" of the MCP server \"tracker\" twice: as \"file_issue\" it asks, as \"x_t\" it runs by itself";
+    let told = "[agents.trader] has the tool \"t\" of the MCP server \"tracker\" twice: as \"file_issue\" it asks, as \"x_t\" it runs without approval";
     assert!(server.ends_with(told), "{server}");
-    assert!(builtin.ends_with("twice: as \"write_file\" it asks, as \"notes\" it runs by itself"), "{builtin}");
+    assert!(builtin.ends_with("twice: as \"write_file\" it asks, as \"notes\" it runs without approval"), "{builtin}");
 }
 
 /// Programs can use such a token, so a file with one is still valid, for example when it revokes another token.

@@ -200,7 +200,7 @@ const SHOWN: Tools = Tools {
 };
 const PARAMETERS: Tools = Tools {
     to: &[
-        (Mcp, "cannot be set: they are the MCP server's to say"),
+        (Mcp, "cannot be set: the MCP server declares them"),
         (Agent, "cannot be set: an agent takes {\"input\": \"…\"}"),
     ],
     ..RUNS
@@ -244,7 +244,7 @@ fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
     let one = "one of them";
     let command = section.field(
         "command",
-        "The program and its arguments. With a `/` it is a path, else it is looked for in `PATH`.",
+        "The program and its arguments. With a `/` it is a path, otherwise it is looked up in `PATH`.",
         command().optional(one).of(only(section, &Tools::made_by("`command`", &[Command]))),
     )?;
     let request = table(|below| http::read(below, parameters)).optional(one);
@@ -259,17 +259,17 @@ fn runs(section: &Section<'_>, parameters: &Value) -> Option<ConfigRuns> {
         .called("`\"server/tool\"`")
         .optional(one);
     let mcp = mcp.of(only(section, &Tools::made_by("`mcp`", &[Mcp])));
-    let mcp = section.field("mcp", "[The tool of an MCP server](#mcpname) that it is.", mcp)?;
+    let mcp = section.field("mcp", "[The tool of an MCP server](#mcpname) that this is.", mcp)?;
     let folder = Tools::made_by("`builtin`", &[Folder, Shell]);
     let builtin = one_of("built-in tool", WORKSPACE_NAMES).optional("the table's own name").of(only(section, &folder));
-    let builtin = section.field("builtin", "Which [built-in tool](#built-in-tools) on a folder it is.", builtin)?;
+    let builtin = section.field("builtin", "Which [built-in tool](#built-in-tools) on a folder this is.", builtin)?;
     let workspace =
         self::folder().optional("the `path` of `[workspace]`").of(only(section, &Tools { made_by: false, ..folder }));
-    let workspace = section.field("workspace", "Its folder, which must be there.", workspace)?;
+    let workspace = section.field("workspace", "Its folder, which must exist.", workspace)?;
     let cwd = cwd(section).of(only(section, &Tools::new("`command`", &[Command])));
     let cwd = section.field("cwd", "Its working directory.", cwd)?;
     let env = env().or(Vec::new()).of(only(section, &Tools::new("`command`, `shell`", &[Command, Shell])));
-    let env = section.field("env", "The server's environment variables that it also gets.", env)?;
+    let env = section.field("env", "Environment variables of the server to pass on.", env)?;
     match what {
         What::Nothing => {
             section.missing("\"command\" or \"http\"", ": what the tool runs");
@@ -320,7 +320,7 @@ fn asks<'k>(section: &Section<'_>) -> Kind<'k, ConfigApproval> {
     table(|section| {
         let seconds = whole(0..=limits::APPROVAL_TIMEOUT_SECONDS_MAX, "seconds").or(limits::QUESTION_TIMEOUT_SECONDS);
         let mut approval = ConfigApproval::of(ConfigRequire::Always);
-        approval.ask.timeout = Timeout::of(section.field("timeout", "Time to answer; 0 waits for ever.", seconds)?);
+        approval.ask.timeout = Timeout::of(section.field("timeout", "Time to answer; 0 waits forever.", seconds)?);
         Some(approval)
     })
 }
@@ -367,7 +367,7 @@ fn hints<'k>(runs: Option<&ConfigRuns>) -> Kind<'k, Hints> {
         let destructive = boolean().or_as("the opposite of `read_only`", move || !read_only);
         let destructive = section.field("destructive", doc, destructive)?;
         let open_world =
-            section.field("open_world", "It reaches things outside.", boolean().or(Hints::default().open_world))?;
+            section.field("open_world", "It reaches external systems.", boolean().or(Hints::default().open_world))?;
         if read_only && destructive && section.has("destructive").is_some() {
             section.bad("destructive", "is true, but \"read_only\" says that it changes nothing");
         }
@@ -378,7 +378,7 @@ fn hints<'k>(runs: Option<&ConfigRuns>) -> Kind<'k, Hints> {
 fn stream(section: &Section<'_>) -> Option<StreamRule> {
     let default = StreamRule::default();
     let (call, result) = ("Calls are streamed, and in the history.", "Results are streamed, and in the history.");
-    let place = "Calls and results stand outside groups.";
+    let place = "Calls and results are shown outside groups.";
     Some(StreamRule {
         stream_tool_use: section.field("tool_use", call, boolean().or(default.stream_tool_use))?,
         stream_tool_result: section.field("tool_result", result, boolean().or(default.stream_tool_result))?,

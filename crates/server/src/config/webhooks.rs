@@ -66,7 +66,7 @@ impl ConfigWebhook {
 
     pub(super) fn read(section: &Section<'_>) -> Option<ConfigWebhook> {
         let name = section.field("name", "", own_name("webhook", limits::NAME_BYTES))?;
-        let format = "The form of its messages: signed ones of Standard Webhooks, what a chat shows, or e-mail.";
+        let format = "The form of its messages: signed ones of Standard Webhooks, those of a chat, or e-mail.";
         let format = section.field(
             "format",
             format,
@@ -87,7 +87,7 @@ impl ConfigWebhook {
         )?;
         let allow_http = posted(
             "allow_http",
-            "Whether its address may be an `http` one: whoever is on the way can read its messages.",
+            "Whether its address may be an `http` one: anybody on the network path can read its messages.",
             "see \"tls\"",
         )?;
         let url = url(section, format, allow_private_networks, allow_http);
@@ -107,7 +107,7 @@ impl ConfigWebhook {
         let tenant = "Only those of this tenant's sessions.";
         let tenant = section.field("tenant", tenant, text().optional("those of all tenants"))?;
         let attempts =
-            "How often a message is tried, the first time included; after that it is kept and can be sent again.";
+            "The most attempts to send a message, including the first; after that it is kept and can be sent again.";
         let max_attempts = section.field("max_attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
         let (url, keys, mail) = (url?, keys?, mail?);
         Some(ConfigWebhook {
@@ -144,7 +144,7 @@ fn url(section: &Section<'_>, format: Format, allow_private_networks: bool, allo
     });
     let url = section.field("url", doc, checked.called("URL").optional("one of the two"))?;
     let doc =
-        "In place of `url`: the variable that has the address, where there is a secret in it, as in those of chats.";
+        "In place of `url`: the variable that holds the address, for one with a secret in it, as those of chats have.";
     let in_variable = variable().and(move |entry, (variable, url)| match check(&url) {
         Ok(_) => Some(ApiKey::new(&url)),
         Err(what) => {
@@ -167,7 +167,7 @@ fn keys(section: &Section<'_>, format: Format) -> Option<Vec<SigningKey>> {
         let key = SigningKey::standard(&secret);
         key.map_err(|what| entry.bad(format!("names the environment variable {variable}, {what}"))).ok()
     });
-    let doc = "The variables that have the secrets it signs with. `standard`: each `whsec_` and 24 to 64 bytes as base64, such as \
+    let doc = "The variables that hold the secrets it signs with. `standard`: each `whsec_` and 24 to 64 bytes as base64, such as \
                `echo whsec_$(openssl rand -base64 32)` prints; several while one replaces another. `feishu`: the robot's, if it has \
                one. The other formats have none.";
     let keys = list(key).schema(json!({ "maxItems": 4 })).called("list of environment variables");
@@ -213,7 +213,7 @@ fn mail(section: &Section<'_>, format: Format, url: Option<&ApiKey>) -> Option<O
         not_meant: (!is_mail).then(|| "is for e-mail, format = \"email\"".to_owned()),
     };
     let one = || text().try_map(|text| address(&text).map(|_| text)).called("address");
-    let doc = "Whom it comes from: `desk@example.com` or `Desk <desk@example.com>`.";
+    let doc = "The sender: `desk@example.com` or `Desk <desk@example.com>`.";
     let from = section.field("from", doc, one().optional("required for `email`").of(part()))?;
     let to = list(one()).schema(json!({ "minItems": 1, "maxItems": PEOPLE })).called("list of addresses");
     let to = to.and(|entry, to| {
@@ -230,7 +230,7 @@ fn mail(section: &Section<'_>, format: Format, url: Option<&ApiKey>) -> Option<O
     let tls = section.field("tls", doc, tls.of(part()))?;
     let doc = "The name to sign in with at the mail server; with `password_env`.";
     let user = section.field("user", doc, short(limits::NAME_BYTES).optional("nobody signs in").of(part()))?;
-    let doc = "The variable that has the password. It is sent with TLS only.";
+    let doc = "The variable that holds the password. It is sent with TLS only.";
     let password = section.field("password_env", doc, variable().optional("nobody signs in").of(part()))?;
     if !is_mail {
         return Some(None);

@@ -99,8 +99,8 @@ pub(super) struct Decide {
     #[serde(default)]
     #[schemars(with = "Option<GivenAnswers>")]
     answers: Option<Box<RawValue>>,
-    /// For an interrupt of a graph node: its answer, any JSON value, including `null`. For actions: "yes" or "no",
-    /// for all of them.
+    /// For a question of a graph's node: its answer, any JSON value, including `null`. For actions: "yes" or "no", for
+    /// all of them.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Value")]
     resume: Option<Raw>,
@@ -108,10 +108,10 @@ pub(super) struct Decide {
     /// match.
     #[serde(default)]
     digest: Option<String>,
-    /// The reviewer's words, shown in history and told to the model.
+    /// The reviewer's message, shown in history and passed to the model.
     #[serde(default)]
     user_edit_content: Option<String>,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -233,7 +233,7 @@ pub(super) async fn preview(
 pub(super) struct Comment {
     /// The comment; at most 4 KiB. The model does not see it.
     text: String,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -261,7 +261,7 @@ pub(super) struct Reassign {
     /// The reason.
     #[serde(default)]
     text: Option<String>,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }

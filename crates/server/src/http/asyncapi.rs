@@ -80,7 +80,7 @@ pub fn asyncapi() -> Value {
         },
         "components": {
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "Only where the server knows people." },
+                "token": { "type": "http", "scheme": "bearer", "description": "Only where tokens are needed." },
             },
             "messages": all,
             "schemas": definitions,

@@ -21,7 +21,7 @@ use crate::{
     problem::Problem,
 };
 
-/// The media type of a record a line, as exports have them.
+/// The media type of one record per line, as in exports.
 pub(super) const LINES: &str = "application/jsonl";
 /// The names of the formats.
 pub(super) const FORMATS: &[&str] = &["json", "jsonl"];
@@ -85,7 +85,7 @@ pub(super) async fn read(
     })
 }
 
-/// A record a line, each with the text of its body as it is stored.
+/// One record per line, each with the text of its body as it is stored.
 fn lines(records: &[AuditRecord]) -> String {
     let mut lines = String::new();
     for record in records {
@@ -103,7 +103,7 @@ pub(super) struct VerifyAudit {
     anchor: Option<String>,
 }
 
-/// What a verification has found.
+/// The result of a verification.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AuditVerification {
     /// Whether every record is the one that was written, in its place.
@@ -112,8 +112,8 @@ pub(super) struct AuditVerification {
     checked: u64,
     /// How many of them belong to the caller's tenant: those that the caller may read.
     readable: u64,
-    /// The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it reveals later whether the log was cut off
-    /// or rewritten.
+    /// The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it later reveals whether the log was
+    /// truncated or rewritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor: Option<String>,
     /// The first fault.

@@ -2,10 +2,10 @@
 //!
 //! A compressed answer is shorter when one part of it repeats another. An attacker who can put text into an answer,
 //! have it fetched repeatedly, and see the length of the encrypted response can guess the rest of it (BREACH). No
-//! answer holds a token, and no page of another origin can have one fetched, since there are no cookies. The remaining
-//! risk is the lists and graphs that the console rereads by itself whenever something changes, with texts of people in
-//! them: they are not compressed. Everything else is fetched only when a person opens it. Event streams and WebSockets
-//! are never compressed.
+//! answer contains a token, and no page of another origin can have one fetched, since there are no cookies. The
+//! remaining risk is the lists and graphs that the console reloads automatically whenever something changes, with texts
+//! of people in them: they are not compressed. Everything else is fetched only when a person opens it. Event streams
+//! and WebSockets are never compressed.
 
 use axum::{
     http::{Extensions, HeaderMap, StatusCode, Version, header},

@@ -47,7 +47,7 @@ impl FromRequestParts<App> for Pass {
     }
 }
 
-/// Lets a connection with a valid token keep its place, and notes whose token it is, which is checked again after the
+/// Lets a connection with a valid token keep its place, and notes whose token it is; that is checked again after the
 /// body.
 fn admitted(parts: &mut Parts, by: &Arc<Principal>) {
     if let Some(visitor) = parts.extensions.get::<Visitor>() {
@@ -103,7 +103,7 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
         }
         let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, MOST));
         let Ok(body) = body.await else {
-            return Err(Problem::of(Refusal::new(Code::RequestTimeout, "the body did not come in time")));
+            return Err(Problem::of(Refusal::new(Code::RequestTimeout, "the body did not arrive in time")));
         };
         // Any other failure is a lost connection, and then nobody reads the answer.
         let body = body.map_err(|_| too_large())?;
@@ -134,7 +134,7 @@ async fn still_admitted(parts: &Parts, app: &App) -> Result<(), Refusal> {
     if known.by == *by {
         return Ok(());
     }
-    let what = "the rights of this token have changed while the request's body came: send the request again";
+    let what = "the rights of this token have changed while the request's body arrived: send the request again";
     Err(Refusal::new(Code::Unauthenticated, what))
 }
 

@@ -13,14 +13,14 @@ use crate::problem::{PROBLEM_JSON, Problem};
 
 /// The tags' descriptions, in display order.
 const TAGS: &[(&str, &str)] = &[
-    ("sessions", "Conversations, and all that is kept of them."),
+    ("sessions", "Conversations, and everything that is stored about them."),
     ("approvals", "Pending requests, and deciding them."),
-    ("rules", "Decisions that hold for later calls too."),
+    ("rules", "Decisions that apply to later calls too."),
     ("agents", "The agents, and the graphs they run on."),
     ("graphs", "Graphs of the program that embeds the server."),
     ("audit", "Who was asked what, and who decided what."),
     ("websocket", "The same conversation over one connection."),
-    ("operation", "For operators and generators of clients."),
+    ("operation", "For operators and client generators."),
 ];
 
 /// The OpenAPI 3.1 document of the HTTP interface. A copy is checked in as `docs/openapi.json`, and a test fails when
@@ -50,7 +50,7 @@ fn made() -> Value {
             "description": "Agents whose dangerous tool calls wait for a person. The WebSocket at /v1/ws, for messages, \
                             decisions and events, is described by /asyncapi.json and /wire.schema.json.",
         },
-        "servers": [{ "url": "/", "description": "The server that gave this document." }],
+        "servers": [{ "url": "/", "description": "The server that returned this document." }],
         "tags": tags,
         "paths": paths,
         "components": {
@@ -163,7 +163,7 @@ fn add(response: &mut Value, answer: &Answer, schemas: &mut Schemas) {
     response["description"] = json!(about);
     if answer.status == CREATED {
         let schema = json!({ "type": "string", "format": "uri-reference" });
-        let location = json!({ "description": "The path of what was made.", "required": true, "schema": schema });
+        let location = json!({ "description": "The created resource's path.", "required": true, "schema": schema });
         response["headers"] = json!({ "Location": location });
     }
     if answer.media.is_empty() {

@@ -157,7 +157,7 @@ fn answers(page: &mut String, operation: &Value) {
 fn operation(page: &mut String, method: &str, path: &str, operation: &Value) {
     let _ = write!(page, "\n### `{} {path}`\n\n{}", method.to_uppercase(), text(&operation["summary"]));
     if operation.get("security").is_none() {
-        page.push_str(" Anybody may ask.");
+        page.push_str(" It needs no token.");
     }
     page.push('\n');
     if !text(&operation["description"]).is_empty() {

@@ -61,11 +61,11 @@ pub(super) struct ForkSession {
     /// What to change in the fork.
     #[serde(default)]
     edit: Option<Edit>,
-    /// Whether the new session continues by itself; otherwise nothing runs, also after a deadline, until a pending request is
-    /// decided or answered, a message is sent, or it is retried.
+    /// Whether the new session continues automatically; otherwise nothing runs, not even after a deadline, until a
+    /// pending request is decided or answered, a message is sent, or it is retried.
     #[serde(default)]
     run: bool,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -74,8 +74,8 @@ pub(super) struct ForkSession {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
-    /// Another user message, in place of the one there or as the next: at a checkpoint before or right after a message that
-    /// begins a turn.
+    /// Another user message, in place of the one there or as the next one: at a checkpoint before or right after a
+    /// message that begins a turn.
     #[serde(default)]
     message: Option<InputContent>,
     /// Calls of the latest answer that have not begun there, and what runs in their place. The policy applies to each

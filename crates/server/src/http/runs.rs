@@ -33,7 +33,7 @@ pub(super) struct StartRun {
     /// The initial state: a JSON object, as the graph's type reads it.
     #[schemars(with = "Value")]
     state: Raw,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(super) struct EditState {
     /// `{"replace": …}`.
     #[schemars(with = "Value")]
     update: Raw,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -84,7 +84,7 @@ pub(super) struct Retry {
     #[serde(default)]
     #[schemars(range(min = 1))]
     more_calls: Option<NonZeroU32>,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }

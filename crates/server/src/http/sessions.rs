@@ -46,7 +46,7 @@ pub(super) struct CreateSession {
     #[serde(default)]
     #[schemars(with = "Option<AnyObject>")]
     context: Option<Box<RawValue>>,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -144,7 +144,7 @@ pub(super) async fn state(
 /// The body of `PATCH /v1/sessions/{session_id}`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ChangeSession {
-    /// Its title in lists: one line of at most 200 characters. An empty text gives the automatic one back.
+    /// Its title in lists: one line of at most 200 characters. An empty text restores the automatic one.
     title: String,
 }
 
@@ -180,10 +180,10 @@ pub(super) struct PostMessage {
     /// The agent that answers from now on.
     #[serde(default)]
     agent: Option<String>,
-    /// What to do if the session is paused or running.
+    /// What to do if the session is running or has pending requests.
     #[serde(default)]
     on_pending: Option<OnPending>,
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -241,7 +241,7 @@ pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Res
 /// The body of `POST /v1/sessions/{session_id}/cancel`; may be absent.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct CancelTurn {
-    /// Makes a repeated request safe.
+    /// Makes a retry of the request safe.
     #[serde(default)]
     request_id: Option<String>,
 }

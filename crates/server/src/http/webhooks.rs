@@ -60,7 +60,7 @@ pub(super) struct WebhookView {
     format: &'static str,
     /// The types of the messages it gets.
     events: Vec<&'static str>,
-    /// It gets only those of this tenant's sessions.
+    /// It gets only messages about this tenant's sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
     /// `active`; or `gone`: the receiver asked for no more messages, so nothing is sent until a server starts.
@@ -72,7 +72,7 @@ pub(super) struct WebhookView {
     waiting: u64,
     /// How many were not delivered, and will not be retried.
     dead: u64,
-    /// The one whose last attempt was the latest.
+    /// The failed message that was attempted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_failed: Option<FailedMessage>,
 }
@@ -109,10 +109,10 @@ pub(super) struct Retried {
     retried: u64,
 }
 
-/// How many messages are not sent any more.
+/// How many messages were dropped.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Forgotten {
-    /// How many had not arrived.
+    /// How many of them had not arrived.
     dropped: u64,
 }
 
@@ -239,7 +239,7 @@ pub(super) async fn retry_all(
     Ok(Json(Retried { retried }))
 }
 
-/// Also for one that is no longer in the file: that belongs to auditors without a tenant.
+/// Also for a webhook that is no longer in the file: it belongs to auditors without a tenant.
 pub(super) async fn forget(
     State(app): State<App>,
     Caller(by): Caller,

@@ -80,7 +80,7 @@ impl Mail {
     /// must offer.
     ///
     /// # Errors
-    /// A text is no address; or there are no recipients, or more than 100.
+    /// A text is not an address; or there are no recipients, or more than 100.
     pub fn new(from: &str, to: &[String]) -> Result<Mail, SettingError> {
         let to = to.iter().map(|one| address(one)).collect::<Result<Vec<_>, _>>()?;
         if to.is_empty() || to.len() > PEOPLE {
@@ -109,7 +109,7 @@ pub(crate) fn address(text: &str) -> Result<Mailbox, String> {
         return Err(format!("has a control character in an address; {right}"));
     }
     let mut mailbox: Mailbox =
-        text.parse().map_err(|error| format!("has {text:?}, which is no e-mail address ({error}); {right}"))?;
+        text.parse().map_err(|error| format!("has {text:?}, which is not an e-mail address ({error}); {right}"))?;
     if !mailbox.email.domain().is_ascii() {
         // As mail servers know it.
         let url = Url::parse(&format!("http://{}/", mailbox.email.domain())).ok();
@@ -126,9 +126,9 @@ pub(crate) fn address(text: &str) -> Result<Mailbox, String> {
 /// Why it is none, as a text that can follow `"url"`. It does not repeat the address, which may hold a secret.
 pub(crate) fn server(text: &str) -> Result<Url, String> {
     let right = "such as smtps://mail.example.com (TLS from the beginning) or smtp://mail.example.com:587 (STARTTLS)";
-    let url: Url = text.trim().parse().map_err(|error| format!("is no address ({error}); one is {right}"))?;
+    let url: Url = text.trim().parse().map_err(|error| format!("is not an address ({error}); one is {right}"))?;
     if !matches!(url.scheme(), "smtp" | "smtps") || url.host_str().is_none_or(str::is_empty) {
-        return Err(format!("is no mail server; one is {right}"));
+        return Err(format!("is not a mail server; one is {right}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("must have no user and no password in it; they are \"user\" and \"password_env\"".to_owned());

@@ -220,13 +220,13 @@ fn u4_addresses_of_e_mail_are_checked() {
     let foreign = mail::address("Bàn <desk@ví-dụ.example>").expect("an address");
     assert_eq!(foreign.email.to_string(), "desk@xn--v-d-rma6749a.example", "as mail servers know its domain");
     for (wrong, why) in [
-        ("https://mail.example.com", "is no mail server"),
-        ("mail.example.com:25", "is no mail server"),
-        ("smtp://", "is no mail server"),
+        ("https://mail.example.com", "is not a mail server"),
+        ("mail.example.com:25", "is not a mail server"),
+        ("smtp://", "is not a mail server"),
         ("smtp://desk:verysecret@mail.example.com", "\"password_env\""),
         ("smtp://mail.example.com/x", "must end after the host or the port"),
         ("smtps://mail.example.com?tls=none", "must end after the host or the port"),
-        ("mail", "is no address"),
+        ("mail", "is not an address"),
     ] {
         let told = mail::server(wrong).expect_err(wrong);
         assert!(told.contains(why) && !told.contains("verysecret"), "{wrong}: {told}");

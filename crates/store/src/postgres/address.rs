@@ -40,8 +40,8 @@ pub struct BadPoolerUrl;
 pub enum BadPostgresUrl {
     /// It is not such a URL.
     #[error(
-        "is no URL of a PostgreSQL database, such as \"postgres://USER@HOST/DATABASE\"; what is none of a-z, A-Z, 0-9, -, ., _ \
-         and ~ in a name or password is written as in %20"
+        "is not a URL of a PostgreSQL database, such as \"postgres://USER@HOST/DATABASE\"; in a name or password, \
+         characters other than a-z, A-Z, 0-9, -, ., _ and ~ are percent-encoded, such as %20"
     )]
     None,
     /// It has a parameter that PostgreSQL's own programs know, and this one does not.

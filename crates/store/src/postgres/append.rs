@@ -1,8 +1,8 @@
 //! The effect of one append or deletion on the tables.
 //!
-//! An append is one statement of several parts (`statement`), and so a transaction by itself: that saves the round trips of BEGIN
-//! and COMMIT. Additional steps, such as checking a rule that its verdict depends on, surround the same statement in a
-//! transaction.
+//! An append is one statement of several parts (`statement`), and so a transaction of its own: that saves the round
+//! trips of BEGIN and COMMIT. Additional steps, such as checking a rule that its verdict depends on, surround the same
+//! statement in a transaction.
 
 mod shared;
 mod statement;

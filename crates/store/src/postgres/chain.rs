@@ -70,7 +70,7 @@ impl Change for Oldest {
             for (_, body, tenant) in taken {
                 let n = last.n + 1;
                 let text = std::str::from_utf8(&body)
-                    .map_err(|e| StoreError::Corrupt(format!("a record of the audit log is no text: {e}")))?;
+                    .map_err(|e| StoreError::Corrupt(format!("a record of the audit log is not text: {e}")))?;
                 let hash = audit::hash(&last.hash, n, text);
                 newest = hash.as_bytes().to_vec();
                 hashes.push(newest.clone());
@@ -113,7 +113,7 @@ pub(super) struct Chainer {
 }
 
 impl Chainer {
-    /// Begins; in a runtime of `tokio`.
+    /// Starts; in a `tokio` runtime.
     pub(super) fn start(pool: Pool) -> Chainer {
         let more = Arc::new(Notify::new());
         let (alive, until) = watch::channel(());

@@ -50,7 +50,7 @@ pub(super) struct Confirmer {
 }
 
 impl Confirmer {
-    /// Begins; in a runtime of `tokio`.
+    /// Starts; in a `tokio` runtime.
     pub(super) fn start(pool: Pool) -> Confirmer {
         let (history, asked) = (pool.history.clone(), Arc::new(Notify::new()));
         let (confirms, confirmed) = watch::channel(0);

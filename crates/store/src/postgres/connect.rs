@@ -90,7 +90,7 @@ macro_rules! pinned {
 
 /// A statement takes a bounded time, even when it waits for locks, and so does an idle transaction: this bounds how
 /// long a process that was stopped in the middle of one blocks others. Idle connections are kept; the server too
-/// notices one whose other end has disappeared. Whatever the database's defaults are, a statement by itself sees what was
+/// notices one whose other end has disappeared. Whatever the database's defaults are, a single statement sees what was
 /// committed before it, and may write, even if the default later changes to read-only: the driver takes no connection
 /// that is.
 ///
@@ -119,7 +119,7 @@ macro_rules! begin {
 }
 /// Begins a transaction with the settings it needs: a pooler gives the session to others after it.
 pub(super) const BEGIN: &str = concat!(begin!(), "; ", pinned!("true"));
-/// The same where the database tells its timeline, which is the last row.
+/// The same where the database reports its timeline, which is the last row.
 const BEGIN_TOLD: &str = concat!(begin!(), "; ", pinned!("true"), "; ", timeline!());
 /// The same before it is known where the tables are.
 const BEGIN_ANYWHERE: &str = begin!();
@@ -197,7 +197,7 @@ impl Own {
         self.client.batch_execute(sql).await
     }
 
-    /// Ends the transaction. If one of its statements has failed, nothing of it is stored either way.
+    /// Ends the transaction. If one of its statements has failed, no part of it is stored either way.
     pub(super) async fn end(&self, stored: bool) -> Result<(), Error> {
         self.client.batch_execute(if stored { "COMMIT" } else { "ROLLBACK" }).await
     }
@@ -431,7 +431,7 @@ impl Held {
         self.is_closed()
     }
 
-    /// Returns it to the pool, outside of any transaction and with nothing under way.
+    /// Returns it to the pool, outside of any transaction and with nothing in progress.
     pub(super) fn give_back(mut self) {
         if let Some(link) = self.0.take()
             && !link.is_closed()

@@ -338,8 +338,8 @@ pub(super) async fn typed(client: &Client, sql: &str, values: &[Value]) -> Resul
     client.query_typed(sql, &values).await
 }
 
-/// The same in a separate transaction, which begins with its settings: all of it is sent together. The statement may also be
-/// committed by itself, so the BEGIN is not waited for.
+/// The same in a separate transaction, which begins with its settings: all of it is sent together. The statement may
+/// also be committed on its own, so the BEGIN is not waited for.
 pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
     let begin = if pooled { BEGIN } else { BEGIN_PLANNED };
     let mut begun = pin!(maybe_done(client.batch_execute(begin)));
@@ -347,7 +347,7 @@ pub(super) async fn alone(client: &Client, pooled: bool, sql: &str, values: &[Va
     let mut ended = pin!(maybe_done(client.batch_execute("COMMIT")));
     // One poll of each sends it, in this order.
     let _ = (poll!(begun.as_mut()), poll!(asked.as_mut()), poll!(ended.as_mut()));
-    // All are waited for, so that the connection is returned with nothing under way.
+    // All are waited for, so that the connection is returned with nothing in progress.
     begun.as_mut().await;
     asked.as_mut().await;
     ended.as_mut().await;

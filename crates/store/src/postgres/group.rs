@@ -1,6 +1,6 @@
 //! Callers whose appends or reads are done together.
 //!
-//! While few are under way, a request is carried out at once, alone. Later ones wait until one of these has ended, and
+//! While few are in progress, a request is carried out at once, alone. Later ones wait until one of these has ended, and
 //! are then carried out as a batch: they share round trips, the start of a statement, its commit and the wait for the
 //! disk. What a batch does not settle is carried out alone, as if it had not waited.
 
@@ -22,9 +22,9 @@ pub(super) trait Shared: Send + Sync + Sized + 'static {
     /// Its result.
     type Done: Send + 'static;
 
-    /// How many batches of this kind are under way before other requests wait. With more, each does less.
+    /// How many batches of this kind are in progress before other requests wait. With more, each does less.
     const AT_ONCE: usize;
-    /// How long others wait for a batch under way. One that takes longer delays no others.
+    /// How long others wait for a batch in progress. One that takes longer delays no others.
     const PATIENCE: Duration;
 
     /// The session, of which it must be the only one in a batch.
@@ -42,7 +42,7 @@ pub(super) trait Shared: Send + Sync + Sized + 'static {
     /// Of all of them: tried one by one they would only wait for a connection again.
     fn together(pool: &Pool, batch: &[&Self]) -> impl Future<Output = Result<Vec<Settled<Self>>, StoreError>> + Send;
 
-    /// The outcome of one whose caller is not told any: the threads that carried it out have ended.
+    /// The outcome of one whose caller gets none: the threads that carried it out have ended.
     fn lost(pool: &Pool) -> StoreError;
 }
 

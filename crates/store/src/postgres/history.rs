@@ -2,12 +2,12 @@
 //! everything, or a recovery to an earlier moment, it has not, and calls that it no longer knows would be started
 //! again.
 //!
-//! Both begin another *timeline* of the database. Its number is stored, and each new connection is compared with the one that
-//! this process knows (through a pooler each transaction that writes: it may lead to another server at any time). A fail-over
-//! loses nothing if commits have waited for standbys (`synchronous_standby_names`), which each node notes with its
-//! terms; a recovery to an earlier moment then shows in the term that a node last renewed. After any other change of
-//! timeline the store closes, since this process may know what is gone, and the next process to open it holds its turns, as
-//! after a restore.
+//! Both begin another *timeline* of the database. Its number is stored, and each new connection is compared with the
+//! one that this process knows (through a pooler each transaction that writes: it may lead to another server at any
+//! time). A fail-over loses nothing if commits have waited for standbys (`synchronous_standby_names`), which each node
+//! notes with its terms; a recovery to an earlier moment then shows in the term that a node last renewed. After any
+//! other change of timeline the store closes, since this process may know what was lost, and the next process to open
+//! it holds its turns, as after a restore.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -51,7 +51,7 @@ pub(super) const NOTE: &str = "UPDATE countersign SET synchronous = $1 AND timel
 /// What a process knows of the history of its database.
 #[derive(Default)]
 pub(super) struct History {
-    /// 0: it is not compared, or the database does not tell it.
+    /// 0: it is not compared, or the database does not report it.
     timeline: AtomicI64,
     /// A different key is stored once another process has held the turns after the database went back.
     key: Mutex<String>,
@@ -79,7 +79,7 @@ impl History {
             Ok(said) => number(&said)?,
             Err(e) if is_missing(&e) => {
                 tracing::warn!(
-                    "the database does not tell its timeline, so nothing shows whether a fail-over has lost anything: {}",
+                    "the database does not report its timeline, so nothing shows whether a fail-over has lost anything: {}",
                     error(&e)
                 );
                 0

@@ -51,7 +51,7 @@ const HINTS: usize = 10_000;
 pub(super) const LEAVING: Duration = Duration::from_secs(5);
 /// How long it waits before it reconnects.
 const AGAIN: Duration = Duration::from_millis(250);
-/// How often it says that it still cannot, and why.
+/// How often it logs that it still cannot, and why.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 const JOIN: &str = concat!(
@@ -245,7 +245,7 @@ impl Member {
         self.shared.more.notify_one();
     }
 
-    /// Leaves, and waits until that is stored, or takes too long: then the leases end by themselves.
+    /// Leaves, and waits until that is stored, or takes too long: then the leases expire on their own.
     pub(super) async fn leave(&self) {
         self.leaving.send_replace(true);
         let _ = timeout(LEAVING, self.leaving.closed()).await;

@@ -121,7 +121,7 @@ impl Default for PostgresOptions {
     }
 }
 
-/// Keeps journals in a PostgreSQL database. It needs a runtime of `tokio`.
+/// Keeps journals in a PostgreSQL database. It needs a `tokio` runtime.
 pub struct PostgresStore {
     url: PostgresUrl,
     pool: Pool,
@@ -144,8 +144,9 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store in a database, in the first schema of its `search_path`, and makes it if there is none.
-    /// Others may have it open too. If the database went back to an earlier state, it first holds all turns ([`restored::hold`]).
+    /// Opens the store in a database, in the first schema of its `search_path`, and creates it if there is none. Others
+    /// may have it open too. If the database went back to an earlier state, it first holds all turns
+    /// ([`restored::hold`]).
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the tables there are not ours or of another version; [`StoreError::Failed`].
@@ -155,7 +156,7 @@ impl PostgresStore {
         PostgresStore::hold_and_join(url, connected, options).await
     }
 
-    /// The same for a store that must be there.
+    /// The same for a store that must exist.
     ///
     /// # Errors
     /// As [`PostgresStore::open`]; [`StoreError::Failed`] too if there are no tables.

@@ -1,4 +1,4 @@
-//! The writes of opening a store: each is waited for only for a bounded time.
+//! The writes when a store is opened: the wait for each is bounded.
 
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
@@ -23,7 +23,8 @@ pub(super) async fn acknowledged<T>(
         return done;
     }
     // Otherwise its database session would keep waiting, and each try would add one. Its commit then becomes visible
-    // without a standby, but it made only tables or a node, and whatever builds on them waits for the standby itself.
+    // without a standby, but it created only tables or a node, and whatever builds on them waits for the standby
+    // itself.
     let token = own.client().cancel_token();
     let cancelled = async {
         let cancelled = match url.of_own().wants_tls() {

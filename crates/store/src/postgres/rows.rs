@@ -21,7 +21,8 @@ use crate::sql::int;
 
 /// A stored position or number.
 pub(super) fn count(stored: i64) -> Result<u64, StoreError> {
-    u64::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is no position and no number of a record")))
+    u64::try_from(stored)
+        .map_err(|_| StoreError::Corrupt(format!("{stored} is not a position or a number of a record")))
 }
 
 /// A stored number of an interruption, or of an action.
@@ -295,7 +296,7 @@ pub(super) async fn keep_waypoint(on: &Link, session_id: &str, waypoint: &Waypoi
 }
 
 /// See [`super::super::Store::history_id`]. It is a digest of the key that seals messages between nodes, and reveals
-/// nothing of it.
+/// nothing about it.
 pub(super) async fn history_id(on: &Link) -> Result<Option<Arc<str>>, StoreError> {
     let id = "SELECT left(encode(sha256('history'::bytea || notification_key), 'hex'), 32) FROM countersign";
     let row = all(on, id, Vec::new()).await?.pop();

@@ -12,7 +12,7 @@ use super::{
     rows::get,
 };
 
-/// The version of the tables and of their contents: the only one supported. `tests/formats` holds it.
+/// The version of the tables and of their contents: the only one supported. `tests/formats` pins it.
 const VERSION: i32 = 1;
 /// 'COPY' is in place of [`VERSION`] while a store is copied into the tables, so that no version of this program serves
 /// them.
@@ -24,7 +24,7 @@ const FULL: i32 = 0x4655_4C4C;
 /// The oldest supported version of PostgreSQL.
 const SERVER: i32 = 13;
 
-/// The statements that make them.
+/// The statements that create them.
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Each table, and whether it has a primary key and its other unique keys.
@@ -35,11 +35,11 @@ const TABLES: &str = "SELECT c.relname::text, count(*) FILTER (WHERE k.contype =
    AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
  GROUP BY 1";
 
-/// One node at a time checks whether there are tables, and makes them: the lock is held until the transaction ends. In
-/// each schema it is a different lock: 'CSGN', and a number of the schema.
+/// One node at a time checks whether there are tables, and creates them: the lock is held until the transaction ends.
+/// In each schema it is a different lock: 'CSGN', and a number of the schema.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(x'4353474e'::int, hashtext(current_schema()::text))";
 
-/// Makes the tables if there are none.
+/// Creates the tables if there are none.
 pub(super) async fn make(own: &Own, url: &PostgresUrl) -> Result<(), StoreError> {
     let made = async {
         check(own, url).await?;
@@ -120,7 +120,7 @@ pub(super) async fn look(own: &Own, url: &PostgresUrl) -> Result<Found, StoreErr
     transaction(own, url, looked).await
 }
 
-/// Makes the tables for a copy, and returns its id.
+/// Creates the tables for a copy, and returns its id.
 #[cfg(feature = "sqlite")]
 pub(super) async fn begin(own: &Own, url: &PostgresUrl) -> Result<String, StoreError> {
     let begun = async {

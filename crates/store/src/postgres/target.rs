@@ -58,7 +58,7 @@ impl Target {
         schema::look(&self.own, &self.url).await
     }
 
-    /// Makes the tables for a copy, and returns its id.
+    /// Creates the tables for a copy, and returns its id.
     pub(crate) async fn begin(&self) -> Result<String, StoreError> {
         schema::begin(&self.own, &self.url).await
     }

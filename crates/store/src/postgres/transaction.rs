@@ -57,7 +57,7 @@ impl Transaction {
     }
 
     async fn on(held: Held) -> Result<Transaction, Undone> {
-        // Waited for: a statement sent after a BEGIN that fails would be committed by itself.
+        // Waited for: a statement sent after a BEGIN that fails would be committed on its own.
         if held.pooled {
             if held.begin_pooled().await?? {
                 let again = "the database has failed over".to_owned();
@@ -130,7 +130,7 @@ pub(super) async fn at_once(held: Held, statement: Joined) -> Result<Vec<Row>, U
 pub(super) trait Change: Sync {
     /// Its result.
     type Done: Send;
-    /// A statement that may do all of it by itself, if there is one; [`Change::done_alone`] tells whether it did.
+    /// A statement that may do all of it on its own, if there is one; [`Change::done_alone`] reports whether it did.
     fn alone(&self) -> Option<Joined> {
         None
     }

@@ -55,7 +55,7 @@ impl Piece {
     /// Writes it, while the copy is in progress.
     pub(super) fn apply(&self, conn: &Connection) -> Result<(), StoreError> {
         if !unfinished::is(conn, self.session)? {
-            return Err(StoreError::Failed("the copy that this is a piece of is not under way".to_owned()));
+            return Err(StoreError::Failed("the copy that this piece belongs to is not in progress".to_owned()));
         }
         for (pos, body) in &self.bodies {
             let values = params![key(self.session, *pos)?, body];

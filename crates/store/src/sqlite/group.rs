@@ -210,7 +210,7 @@ fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, Sto
     if let Err(e) = &answer
         && (conn.is_autocommit() || matches!(e, StoreError::Closed(_)))
     {
-        // SQLite has rolled the whole transaction back by itself, or none will be committed any more.
+        // SQLite itself has rolled the whole transaction back, or none will be committed any more.
         return Err(e.clone());
     }
     Ok(answer)

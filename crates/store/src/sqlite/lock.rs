@@ -87,8 +87,8 @@ impl Ownership {
         Ok(Ownership(file))
     }
 
-    /// Refuses a store that another process has, and keeps others from taking it while it is read, without making a
-    /// lock file: where there is none, or it cannot be locked, nothing is held.
+    /// Refuses a store that another process has, and keeps others from taking it while it is read, without creating a
+    /// lock file: where there is none, or it cannot be locked, nothing is locked.
     pub(super) fn share(db: &Path) -> Result<Option<Ownership>, StoreError> {
         let Ok(file) = open(&beside(db, LOCK), File::options().read(true))? else { return Ok(None) };
         let shared = wait_for(&file, db, File::try_lock_shared)?;

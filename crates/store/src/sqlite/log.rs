@@ -32,7 +32,7 @@ thread_local! {
     static LENGTH: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Makes this connection report the log's length and never checkpoint by itself.
+/// Makes this connection report the log's length and never checkpoint automatically.
 pub(super) fn watch(conn: &Connection) -> Result<(), StoreError> {
     // It would replace the hook.
     conn.pragma_update(None, "wal_autocheckpoint", 0).map_err(|e| error(&e))?;

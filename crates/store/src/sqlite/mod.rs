@@ -109,7 +109,7 @@ impl Lanes {
 }
 
 impl SqliteStore {
-    /// Opens the store in the file at `path`, and makes it if there is none.
+    /// Opens the store in the file at `path`, and creates it if there is none.
     ///
     /// # Errors
     /// [`StoreError::InUse`] if another process has it open; [`StoreError::Corrupt`] if the file is not
@@ -118,9 +118,9 @@ impl SqliteStore {
         SqliteStore::open_with(path.as_ref(), options, None, Absent::Make)
     }
 
-    /// Opens an encrypted store, and makes it if there is no file. Content is sealed with the first key and opened with
-    /// any ([`super::seal`]): entries, snapshots, titles and the audit log. Ids, positions, times, statuses, names of
-    /// agents and tools, roles and subjects are not sealed, since lists filter by them.
+    /// Opens an encrypted store, and creates it if there is no file. Content is sealed with the first key and opened
+    /// with any ([`super::seal`]): entries, snapshots, titles and the audit log. Ids, positions, times, statuses, names
+    /// of agents and tools, roles and subjects are not sealed, since lists filter by them.
     ///
     /// # Errors
     /// As [`SqliteStore::open`]; [`StoreError::Sealed`] if a key of the store is missing or different, or if the
@@ -133,7 +133,7 @@ impl SqliteStore {
         SqliteStore::open_with(path.as_ref(), options, Some(keys), Absent::Make)
     }
 
-    /// Opens a store that must be there, plain or encrypted.
+    /// Opens a store that must exist, plain or encrypted.
     ///
     /// # Errors
     /// As [`SqliteStore::open_sealed`]; a missing file and an empty database are [`StoreError::Failed`].
@@ -155,10 +155,10 @@ impl SqliteStore {
         SqliteStore::open_at(path.clone(), options, keys, absent).map_err(|e| schema::named(&path, e))
     }
 
-    /// Opens a store that must be there and that no other process has, plain or encrypted, to read it. It changes no file,
-    /// and makes none, but for SQLite's index (`-shm`) of a log that a killed process has left. Every write is refused.
-    /// Until it is dropped, no process opens the store to write to it, if it has the file of a lock: a server leaves
-    /// one.
+    /// Opens a store that must exist and that no other process has, plain or encrypted, to read it. It changes no file,
+    /// and creates none, except SQLite's index (`-shm`) of a log that a killed process has left. Every write is
+    /// refused. Until it is dropped, no process opens the store to write to it, if it has the file of a lock: a server
+    /// leaves one.
     ///
     /// # Errors
     /// As [`SqliteStore::open_existing`].
@@ -193,7 +193,7 @@ impl SqliteStore {
         let (conn, new) = schema::writer(&path, options, absent).map_err(unopened)?;
         let values = sealing::writing(&conn, &path, keys, new)?;
         if new {
-            // So that the file is a store by itself from the start, and is never taken for an empty one without its log.
+            // So that the file is a complete store from the start, and is never taken for an empty one without its log.
             log::empty(&conn).map_err(|e| schema::error(&e)).map_err(unopened)?;
         }
         let lists = (0..LISTS).map(|_| schema::reader(&path)).collect::<Result<_, _>>()?;

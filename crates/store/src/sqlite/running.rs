@@ -1,7 +1,7 @@
 //! Running sessions, marked so that they are found when a store is opened after a crash.
 //!
-//! A session that pauses or ends mostly continues soon. So it stays marked until the log is written back: its next turn
-//! need not mark it again, and a reader checks the heads of the marked ones.
+//! A session that pauses or ends usually continues soon. So it stays marked until the log is written back: its next
+//! turn need not mark it again, and a reader checks the heads of the marked ones.
 
 use std::sync::Arc;
 

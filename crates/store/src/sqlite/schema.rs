@@ -15,7 +15,7 @@ use crate::owner_only;
 
 /// 'CSGN', at a fixed offset in every database of ours.
 const APPLICATION_ID: i32 = 0x4353_474E;
-/// The version of the schema and of its contents, in `user_version`: the only one supported. `tests/formats` holds it.
+/// The version of the schema and of its contents, in `user_version`: the only one supported. `tests/formats` pins it.
 const VERSION: i32 = 1;
 /// 'MOVE' is in place of [`VERSION`] in a store that was moved elsewhere, whose table `moved` says where. So no version
 /// of this program serves it.
@@ -31,15 +31,15 @@ pub struct SqliteOptions {
     pub max_pages: Option<u32>,
 }
 
-/// Whether a store is made where there is none.
+/// Whether a store is created where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
     Make,
     Refuse,
 }
 
-/// The path without symbolic links, so that one file has one lock, and one log. Makes the file first if there is none:
-/// a symbolic link that leads nowhere yet has another name than the file that will be opened through it.
+/// The path without symbolic links, so that one file has one lock, and one log. Creates the file first if there is
+/// none: a symbolic link that leads nowhere yet has another name than the file that will be opened through it.
 pub(super) fn resolve(path: &Path, absent: Absent) -> Result<PathBuf, StoreError> {
     let failed = |e: std::io::Error| StoreError::Failed(format!("cannot open {}: {e}", path.display()));
     let found = match path.canonicalize() {
@@ -58,7 +58,7 @@ fn no_store(path: &Path) -> StoreError {
     StoreError::Failed(format!("there is no store at {}", path.display()))
 }
 
-/// The connection that writes, and whether the database is new; makes it then, unless it must be there already.
+/// The connection that writes, and whether the database is new; creates it then, unless it must exist already.
 pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
     warn_of_others(path);
     check_writable(path)?;
@@ -110,7 +110,7 @@ pub(super) fn made(path: &Path) -> Connection {
     writer(&path, &SqliteOptions::default(), Absent::Make).expect("a store").0
 }
 
-/// Makes the tables atomically: a database with our application id has them all.
+/// Creates the tables atomically: a database with our application id has them all.
 fn create(conn: &mut Connection) -> rusqlite::Result<()> {
     let tx = conn.transaction()?;
     tx.execute_batch(include_str!("schema.sql"))?;
@@ -218,8 +218,9 @@ fn is_store(conn: Connection, path: &Path) -> Result<Connection, StoreError> {
     if recognise(&conn, path)? { Ok(conn) } else { Err(nothing_in(path)) }
 }
 
-/// Reads a file as it is where it has no log: then no process has it open, and SQLite would make a log, for which it needs
-/// the right to write. A process that opens it meanwhile writes to its log first, and only much later to the file.
+/// Reads a file as it is where it has no log: then no process has it open, and SQLite would create a log, for which it
+/// needs the right to write. A process that opens it meanwhile writes to its log first, and only much later to the
+/// file.
 fn looks(path: &Path) -> Result<(Connection, Option<Stamp>), StoreError> {
     if let Some(stamp) = stamp(path)
         && let Some(uri) = unchanging(path)

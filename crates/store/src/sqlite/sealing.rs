@@ -89,7 +89,7 @@ impl Values {
             (None, Value::Text(text)) => Ok(text),
             (None, _) => Err(not(place, "is encrypted or no text, but the store is not encrypted")),
             (Some(sealer), Value::Blob(sealed)) => String::from_utf8(sealer.open(place, &sealed)?)
-                .map_err(|e| StoreError::Corrupt(format!("{place} is no text: {e}"))),
+                .map_err(|e| StoreError::Corrupt(format!("{place} is not text: {e}"))),
             (Some(_), _) => Err(not(place, "is not encrypted, but the store is")),
         }
     }

@@ -189,5 +189,5 @@ fn mark(conn: &mut Connection, to: &Moved, at: Millis) -> rusqlite::Result<()> {
 }
 
 fn number(stored: i64) -> Result<u64, StoreError> {
-    u64::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is no position")))
+    u64::try_from(stored).map_err(|_| StoreError::Corrupt(format!("{stored} is not a position")))
 }

@@ -24,7 +24,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Seals one; `None` if its session is gone.
+    /// Seals one; `None` if its session was deleted.
     pub(super) fn of(
         conn: &Connection,
         values: &Values,
@@ -45,8 +45,8 @@ impl Kept {
         rows::length(&self.body)
     }
 
-    /// Keeps it, unless its session is gone or has not reached it. Those of older versions are dropped: no reader asks
-    /// for them.
+    /// Keeps it, unless its session was deleted or has not reached it. Those of older versions are dropped: no reader
+    /// asks for them.
     pub(super) fn apply(&self, conn: &Connection) -> Result<bool, StoreError> {
         let Kept { session_id, born, pos, version, body } = self;
         let sql = "SELECT number FROM sessions WHERE id = ?1 AND created_at = ?2 AND pos >= ?3";

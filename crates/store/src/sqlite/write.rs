@@ -143,7 +143,8 @@ const LOOKS: Duration = Duration::from_micros(150);
 /// How long a write may stay unsynced.
 const UNSYNCED: Duration = Duration::from_millis(10);
 
-/// How long nothing must be refused before that counts as over: a full disk still takes small writes now and then.
+/// How long no write must be refused before the refusals count as over: a full disk still takes small writes now and
+/// then.
 const CALM: Duration = Duration::from_secs(5);
 
 /// The writer's next step.

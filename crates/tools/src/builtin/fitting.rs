@@ -1,4 +1,4 @@
-//! Arguments with which a file tool could run: others never reach a person.
+//! Arguments with which a file tool could run: no approval is requested for others.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use countersign_engine::tool::ToolError;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// A check of arguments that does not look at the files.
+/// A check of arguments that does not read the files.
 pub(super) trait Fits {
     /// # Errors
     /// Why they could not change any file.

@@ -299,7 +299,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// For any change of a file's lines, a patch that describes it makes it.
+        /// For any change of a file's lines, a patch that describes it produces it.
         #[test]
         fn s12_a_patch_of_any_change_makes_that_change(
             fate in proptest::collection::vec(0..6_u8, 1..40),

@@ -73,7 +73,7 @@ pub fn list_files(workspace: &Workspace) -> ToolEntry {
                         Entry::Folder => format!("{path}/"),
                         Entry::File(bytes) => format!("{path} ({bytes} bytes)"),
                         Entry::Link => format!("{path} (symbolic link, not followed)"),
-                        Entry::Other => format!("{path} (no regular file)"),
+                        Entry::Other => format!("{path} (not a regular file)"),
                     };
                     if entry == Entry::Folder && level < depth {
                         let below = parts.iter().cloned().chain([name]).collect();

@@ -249,7 +249,7 @@ fn not_entered(folder: &OwnedFd, name: &str, path: &str, error: Errno) -> ToolEr
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Symlink) => is_link(path),
         Ok(FileType::Directory) => ToolError::new(format!("{path}: {}", io::Error::from(error))),
-        Ok(_) => ToolError::new(format!("{path} is no folder")),
+        Ok(_) => ToolError::new(format!("{path} is not a folder")),
         Err(_) => ToolError::new(format!("{path} is not there")),
     }
 }
@@ -264,7 +264,7 @@ fn regular(place: &Place, stat: &Stat) -> Result<(), ToolError> {
         FileType::RegularFile => Ok(()),
         FileType::Directory => Err(ToolError::new(format!("{place} is a folder, not a file"))),
         FileType::Symlink => Err(is_link(&place.to_string())),
-        _ => Err(ToolError::new(format!("{place} is no regular file"))),
+        _ => Err(ToolError::new(format!("{place} is not a regular file"))),
     }
 }
 

@@ -396,7 +396,7 @@ fn headers(declared: &[(String, String)]) -> Result<Vec<(HeaderName, Template)>,
         let wrong = |what: String| HttpToolError::new("headers", what).of(name);
         no_places("headers", name).map_err(|error| error.of(name))?;
         let known =
-            HeaderName::try_from(name).map_err(|_| wrong(format!("has {name:?}, which is no name of a header")))?;
+            HeaderName::try_from(name).map_err(|_| wrong(format!("has {name:?}, which is not a header name")))?;
         if OWN_HEADERS.contains(&known.as_str()) {
             return Err(wrong(format!("has {name:?}, which the connection sets itself")));
         }
@@ -429,7 +429,7 @@ fn address(text: &str) -> Result<(Url, Template), HttpToolError> {
             "has a place before its path: the scheme, the host and the port must stand there as they are",
         ));
     }
-    let base = Url::parse(base).map_err(|error| wrong(&format!("is no address: {error}")))?;
+    let base = Url::parse(base).map_err(|error| wrong(&format!("is not an address: {error}")))?;
     if !base.username().is_empty() || base.password().is_some() {
         return Err(wrong("must not contain a user or a password: use a header with {{ env.NAME }}"));
     }

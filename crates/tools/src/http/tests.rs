@@ -246,7 +246,7 @@ fn m2_an_invalid_request_is_refused_with_how_to_fix_it() {
         (get("https://h.{{ args.host }}"), "url", "a place before its path"),
         (get("https://h:{{ args.port }}/"), "url", "a place before its path"),
         (get("https://me:s3cret@h/"), "url", "must not contain a user or a password"),
-        (get("https:///x"), "url", "is no address"),
+        (get("https:///x"), "url", "is not an address"),
         (get("http://h/a#b"), "url", "fragment"),
         (get("http://h/a/../b"), "url", ". or .."),
         (get("http://h/%2e%2E/b"), "url", ". or .."),

@@ -27,21 +27,21 @@ use crate::{
     time::Millis,
 };
 
-/// What kind of answer an interruption waits for.
+/// The kind of answer that an approval request needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// Calls that wait for a decision.
+    /// Calls that need a decision.
     #[default]
     Approval,
     /// A call whose outcome is unknown.
     InDoubt,
-    /// Questions that wait for answers.
+    /// Questions that need answers.
     Question,
-    /// A node of a graph that waits for an answer.
+    /// A question of a graph's node.
     Interrupt,
-    /// A call that asks something before it can end.
+    /// A question that a tool asks in the middle of its call.
     Input,
 }
 

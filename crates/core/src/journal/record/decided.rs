@@ -114,7 +114,7 @@ pub enum Note {
 pub enum Withdrawal {
     /// Its turn ended: it was cancelled, or given up.
     TurnEnded,
-    /// Its asker withdrew the question: the tool no longer waits for an answer, and its call continues with the question's
+    /// The tool withdrew its question: it no longer waits for an answer, and its call continues with the question's
     /// default.
     TakenBack,
     /// A person changed the state of the graph that asked. The graph asks again, about the new state.

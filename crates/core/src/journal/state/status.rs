@@ -12,9 +12,9 @@ pub enum Status {
     Idle,
     /// A turn is running.
     Running,
-    /// A turn waits for a person.
+    /// A turn is paused: a person must decide or answer.
     AwaitingInput,
-    /// The last turn ended by itself.
+    /// The last turn ended normally.
     Completed,
     /// The last turn failed.
     Failed,

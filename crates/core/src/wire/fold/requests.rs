@@ -68,7 +68,7 @@ impl Fold {
         }
     }
 
-    /// The reply to a request. Its request is resolved by now, but the message is still found by the key.
+    /// The decision or answer to a request. The request is resolved by now, but its message is still found by the key.
     pub(super) fn submitted(&mut self, n: InterruptionNo, put: impl FnOnce(&mut HistoryApproval)) {
         let key = approval_key(&self.session_id, n);
         let at = self.rows.iter().rposition(|row| key_of(&row.message) == Some(key.as_str()));

@@ -1,5 +1,5 @@
-//! Enumerations in what the server writes are open: a later server may have more values, and a client that was generated
-//! from an earlier document reads them as texts.
+//! Enumerations that the server writes are open: a later server may have more values, and a client generated from an
+//! earlier document reads them as strings.
 //!
 //! Unions stay as they are, since generators need a fixed value of the discriminating member in each alternative. So a
 //! member that discriminates stays closed too.
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Opens the enumerations of the definitions that are `written` only. One that clients send too is closed for them.
+/// Opens the enumerations of definitions that are only `written`. One that clients also send stays closed.
 pub(super) fn open(definitions: &mut Map<String, Value>, written: &BTreeSet<String>, place: &str) {
     let tags = tags(definitions, place);
     for (name, definition) in

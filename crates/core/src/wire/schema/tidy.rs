@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that hold one schema.
+/// Keywords whose value is one schema.
 const ONE: [&str; 4] = ["items", "additionalProperties", "contains", "not"];
-/// Keywords that hold a list of schemas.
+/// Keywords whose value is a list of schemas.
 const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
-/// Keywords that hold schemas by name.
+/// Keywords whose value maps names to schemas.
 const NAMED: [&str; 5] = ["properties", "$defs", "schemas", "patternProperties", "definitions"];
 
-/// No `true` for "anything", no `default: null`; an optional member is left out, never `null`, and unions of single
-/// texts are an `enum`.
+/// No `true` for "anything", no `default: null`; an optional member is left out, never `null`, and a union of single
+/// strings becomes an `enum`.
 pub(super) fn tidy(document: &mut Value) {
     each_schema(document, &mut |schema| {
         texts(schema);
@@ -40,7 +40,7 @@ pub(super) fn tidy(document: &mut Value) {
     });
 }
 
-/// Makes a union of single texts an `enum`, with the meaning of each in its description.
+/// Turns a union of single strings into an `enum`, with the meaning of each in its description.
 fn texts(schema: &mut Map<String, Value>) {
     let Some(alternatives) = schema.get("oneOf").and_then(Value::as_array) else { return };
     let Some(values) = alternatives.iter().map(|one| one["const"].as_str()).collect::<Option<Vec<&str>>>() else {

@@ -305,7 +305,7 @@ async fn s10_a_number_that_json_does_not_have_is_no_edit_and_never_null() {
     for hours in [f64::NAN, f64::INFINITY] {
         let error = paused.state.approve_with(&shown, &Reminder { hours: Some(hours) }).expect_err("no number");
         let DecisionError::InvalidEdit { errors, .. } = &error else { panic!("{error}") };
-        assert!(errors[0].starts_with(&format!("/hours: {hours} is no number of JSON")), "{errors:?}");
+        assert!(errors[0].starts_with(&format!("/hours: {hours} is not a JSON number")), "{errors:?}");
         assert_eq!(paused.state.decided(&shown), None);
     }
     paused.state.approve_with(&shown, &Reminder { hours: None }).expect("null is what it says");

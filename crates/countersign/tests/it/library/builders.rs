@@ -27,7 +27,7 @@ async fn p1_an_approval_that_nobody_could_give_is_refused_with_its_agent() {
         (Approval::always().levels(["user"]).quorum(2), "\"quorum\" is 2, but"),
         (Approval::always().levels(["admin"]).quorum(0), "\"quorum\" is 0; it must be from 1 to 100"),
         (Approval::always().not_self(), "\"not_self\" leaves nobody who may approve: name a role other than \"user\""),
-        (Approval::always().levels(["an admin"]), "\"levels\" has \"an admin\", which is no role"),
+        (Approval::always().levels(["an admin"]), "\"levels\" has \"an admin\", which is not a role"),
         (Approval::always().levels(["admin"]).not_self().escalate(["user"]), "\"escalate\" names \"user\""),
         (
             Approval::always().escalate(["admin"]).timeout(Timeout::Never),

@@ -103,7 +103,7 @@ thread_local! {
 ///
 /// An error asks a person (spec P2): a missing argument (use `has(args.x)`), an overflow, a division by zero, a type
 /// mismatch, loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
-/// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it makes from the arguments.
+/// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it builds from the arguments.
 #[derive(Clone)]
 pub struct CelCondition {
     source: Arc<str>,

@@ -1,5 +1,5 @@
 //! How much an evaluation allocates: texts and lists that are joined, and what loops collect. From arguments of a few
-//! kilobytes an expression of one line can make more than any machine has memory for.
+//! kilobytes, a one-line expression can build more than any machine has memory for.
 
 use std::cell::Cell;
 

@@ -212,8 +212,8 @@ impl Inner {
         taken
     }
 
-    /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that makes it
-    /// a separate session.
+    /// Stores a session that begins with the past of another, up to the snapshot, and then the transition that turns it
+    /// into a separate session.
     pub(in crate::run) async fn begin_with(
         &self,
         live: &Live,

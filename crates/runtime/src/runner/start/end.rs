@@ -164,7 +164,7 @@ impl Session {
         })
     }
 
-    /// Tells the hooks what only the end of this part shows, also where it has failed.
+    /// Notifies the hooks of what only the end of this part shows, even if it failed.
     async fn tell_hooks(&self, entries: &[Arc<Entry>], state: &State, interruptions: &[Interruption]) {
         let inner = &self.runtime.inner;
         if inner.settings.hooks.is_empty() {
@@ -172,7 +172,7 @@ impl Session {
         }
         let new = entries.iter().filter(|entry| entry.pos > self.from).flat_map(|entry| &entry.records);
         for record in new {
-            // A model's answer has been told already.
+            // The hooks know a model's answer already.
             if let Record::TurnEnded(ended) = record
                 && let Some(output) = &ended.output
             {

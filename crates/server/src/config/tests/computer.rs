@@ -140,7 +140,7 @@ mod with_the_feature {
             ),
             (
                 "[computer]\nprogram = \"sh\"\nhosts = [\"a.example\",\n\"https://b.example/\"]",
-                r#"9: "hosts" in [computer] has "https://b.example/", which is no host; right would be a name, such as "shop.example", all below one, such as "*.shop.example", or an IP address, without a port"#,
+                r#"9: "hosts" in [computer] has "https://b.example/", which is not a host; it must be a name, such as "shop.example", all below one, such as "*.shop.example", or an IP address, without a port"#,
             ),
             (
                 "[computer]\nprogram = \"sh\"\nhosts = [\"*.a.example\"]\nstart_page = \"http://a.example/\"",

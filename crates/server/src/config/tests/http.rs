@@ -71,7 +71,7 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
         ),
         (
             "method = \"GET\"\nurl = \"http://h/\"\n[tools.t.http.headers]\nA = \"1\"\n\"a b\" = \"2\"",
-            r#"11: "headers" in [tools.t.http] has "a b", which is no name of a header"#,
+            r#"11: "headers" in [tools.t.http] has "a b", which is not a header name"#,
         ),
         (
             "method = \"GET\"\nurl = \"http://h/\"\n[tools.t.http.headers]\nA = \"{{ env.BOB_TOKEN }}\"\nB = \"{{ env.BOB }}\"",

@@ -74,7 +74,7 @@ fn s13_m148_what_is_wrong_with_a_server_is_said_with_its_line_and_what_would_be_
         ),
         (
             "[mcp.files]\ncommand = [\"sh\"]\n[tools.t]\nmcp = \"files/read\"\nparameters = {}",
-            r#"10: "parameters" in [tools.t] cannot be set: they are the MCP server's to say"#,
+            r#"10: "parameters" in [tools.t] cannot be set: the MCP server declares them"#,
         ),
     ] {
         assert_eq!(lines(&format!("{MINIMAL}{added}\n")), [format!("countersign.toml:{line}")], "{added}");

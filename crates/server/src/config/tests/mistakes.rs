@@ -70,15 +70,15 @@ fn c_each_mistake_is_told_with_its_line() {
         ("[agents.b]", r#"6: missing "model" in [agents.b]"#),
         (
             "[agents.\"a b\"]\nmodel = \"demo\"",
-            r#"6: "a b" is no name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -, such as "a-b""#,
+            r#"6: "a b" is not a valid name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -, such as "a-b""#,
         ),
         (
             "[agents.\"Data agent\"]\nmodel = \"demo\"",
-            r#"6: "Data agent" is no name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -, such as "Data-agent""#,
+            r#"6: "Data agent" is not a valid name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -, such as "Data-agent""#,
         ),
         (
             "[agents.\"数据代理\"]\nmodel = \"demo\"",
-            r#"6: "数据代理" is no name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -"#,
+            r#"6: "数据代理" is not a valid name of an agent; it must have 1 to 128 of the characters A-Z a-z 0-9 _ -"#,
         ),
         ("[agents]\nb = 1", r#"7: "b" in [agents] must be a table, not a whole number"#),
         ("[agnts.b]\nmodel = \"demo\"", r#"6: unknown key "agnts"; did you mean "agents"?"#),
@@ -88,15 +88,15 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[server]\nallowed_origins = [\"https://a.b/c\"]",
-            r#"7: "allowed_origins" in [server] has "https://a.b/c", which is no origin; each is written out, such as "https://app.example.com""#,
+            r#"7: "allowed_origins" in [server] has "https://a.b/c", which is not an origin; each is written out, such as "https://app.example.com""#,
         ),
         (
             "[server]\nallowed_origins = [\"null\"]",
-            r#"7: "allowed_origins" in [server] has "null", which is no origin; each is written out, such as "https://app.example.com""#,
+            r#"7: "allowed_origins" in [server] has "null", which is not an origin; each is written out, such as "https://app.example.com""#,
         ),
         (
             "[server]\nallowed_origins = [\"*\"]",
-            r#"7: "allowed_origins" in [server] has "*", which is no origin; each is written out, such as "https://app.example.com""#,
+            r#"7: "allowed_origins" in [server] has "*", which is not an origin; each is written out, such as "https://app.example.com""#,
         ),
         (
             "[store]\nurl = \"mysql:x\"",
@@ -268,7 +268,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[server]\nallowed_hosts = [\"https://a.b\"]",
-            r#"7: "allowed_hosts" in [server] has "https://a.b", which is no host; one looks like "agents.example.com""#,
+            r#"7: "allowed_hosts" in [server] has "https://a.b", which is not a host; one looks like "agents.example.com""#,
         ),
         (
             "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_AGAIN\"\n[[auth.tokens]]\nsubject = \"b\"\ntoken_env = \"ALICE_TOKEN\"",
@@ -276,7 +276,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[[auth.tokens]]\nsubject = \"a\"\nroles = [\"a b\"]\ntoken_env = \"BOB_TOKEN\"",
-            r#"8: "roles" in [[auth.tokens]] has "a b", which is no role; a role has the characters A-Z a-z 0-9 _ - . :"#,
+            r#"8: "roles" in [[auth.tokens]] has "a b", which is not a role; a role has the characters A-Z a-z 0-9 _ - . :"#,
         ),
         (
             "[auth]\ntokens = 1",

@@ -194,7 +194,7 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         ),
         (
             "require = true\nrole = \"a b\"",
-            r#"23: "role" in [[policy.rules]] has "a b", which is no role; a role has the characters A-Z a-z 0-9 _ - . :"#,
+            r#"23: "role" in [[policy.rules]] has "a b", which is not a role; a role has the characters A-Z a-z 0-9 _ - . :"#,
         ),
         // Spec P1: `user` is the requester, everywhere.
         (
@@ -314,7 +314,7 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
         ),
         (
             "require = true\nreassign = [\"a b\"]",
-            r#"23: "reassign" in [[policy.rules]] has "a b", which is no role; a role has the characters A-Z a-z 0-9 _ - . :"#,
+            r#"23: "reassign" in [[policy.rules]] has "a b", which is not a role; a role has the characters A-Z a-z 0-9 _ - . :"#,
         ),
         (
             "require = true\nrisk = \"grave\"",

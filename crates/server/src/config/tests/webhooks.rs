@@ -99,11 +99,11 @@ fn u4_mistakes_in_a_webhook_are_named() {
     let at = "url = \"smtp://mail.example.com\"\n";
     for (section, expected) in [
         (mail(""), "\"url\" or \"url_env\""),
-        (mail("url = \"https://mail.example.com\""), "is no mail server"),
+        (mail("url = \"https://mail.example.com\""), "is not a mail server"),
         (format!("format = \"email\"\nto = [\"ann@example.com\"]\n{at}"), "missing \"from\""),
         (format!("format = \"email\"\nfrom = \"desk@example.com\"\n{at}"), "missing \"to\""),
         (format!("format = \"email\"\nfrom = \"desk@example.com\"\nto = []\n{at}"), "must name 1 to 100 addresses"),
-        (format!("format = \"email\"\nfrom = \"desk\"\nto = [\"ann@example.com\"]\n{at}"), "is no e-mail address"),
+        (format!("format = \"email\"\nfrom = \"desk\"\nto = [\"ann@example.com\"]\n{at}"), "is not an e-mail address"),
         (format!("format = \"email\"\nfrom = \"desk@example.com\"\nto = [\"a\\nb@c.d\"]\n{at}"), "control character"),
         (mail(&format!("{at}user = \"desk\"")), "missing \"password_env\""),
         (mail(&format!("{at}password_env = \"HOOK_SECRET\"")), "missing \"user\""),
@@ -130,5 +130,5 @@ fn u4_mistakes_in_a_webhook_are_named() {
     );
     assert_eq!(public("https://a.example.com/console/"), Vec::<String>::new());
     let named = format!("{MINIMAL}[webhooks.\"a b\"]\nurl_env = \"HOOK_URL\"\nformat = \"teams\"");
-    assert!(lines(&named)[0].contains("is no name of a webhook"), "{:?}", lines(&named));
+    assert!(lines(&named)[0].contains("is not a valid name of a webhook"), "{:?}", lines(&named));
 }

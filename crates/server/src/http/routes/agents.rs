@@ -35,7 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/graphs",
         id: "listGraphs",
-        summary: "The graphs of the program that embeds the server, whose runs sessions can be.",
+        summary: "The graphs of the program that embeds the server, which sessions can run.",
         answers: &[json(200, "The graphs.", of::<graphs::GraphList>)],
         handler: || get(graphs::list),
         ..GET
@@ -59,7 +59,7 @@ pub(super) const ROUTES: &[Route] = &[
         body: Some(body::<runs::StartRun>),
         answers: &[
             json(201, "The session of the run.", of::<SessionView>),
-            json(200, "The session of the run that the same request has begun before.", of::<SessionView>),
+            json(200, "The session of the run that the same request started before.", of::<SessionView>),
         ],
         refusals: &[
             Code::BadJson,

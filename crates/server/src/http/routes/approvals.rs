@@ -22,7 +22,7 @@ pub(super) const ROUTES: &[Route] = &[
             query("status", Kind::OneOf(&["waiting", "resolved"]), "Only pending requests, or only resolved ones."),
             query("role", Kind::Text, "Only what this role decides."),
             query("agent", Kind::Text, "Only what this agent asks."),
-            query("tool", Kind::Text, "Only what is about this tool."),
+            query("tool", Kind::Text, "Only requests about this tool."),
             query("session_id", Kind::Text, "Only this session."),
             CURSOR,
             LIMIT,
@@ -120,7 +120,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "post",
         path: "/v1/approvals/{approval_key}/reassign",
         id: "reassignApproval",
-        summary: "Hands a pending request to one person, or to holders of another role that the policy allows.",
+        summary: "Reassigns a pending request to one person, or to holders of another role that the policy allows.",
         parameters: &[IDEMPOTENCY_KEY],
         body: Some(body::<approvals::Reassign>),
         answers: &[json(200, "The approval as it is now.", of::<ApprovalView>)],
@@ -131,7 +131,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/rules",
         id: "listRules",
-        summary: "Standing rules (\"always\") of one's sessions, of one's making, or in place of one's roles.",
+        summary: "Standing rules (\"always\") of the caller's sessions, made by the caller, or for the caller's roles.",
         parameters: &[
             query("state", Kind::SomeOf(&["active", "suspended", "ended"]), "Only rules in these states."),
             query("session_id", Kind::Text, "Only those made in this session."),
@@ -170,13 +170,13 @@ pub(super) const ROUTES: &[Route] = &[
         summary: "The audit log: without tokens, for everybody; with them, for the role auditor, of its tenant.",
         parameters: &[
             query("order", Kind::OneOf(audit::ORDERS), "Which records come first; the oldest by default."),
-            query("cursor", Kind::Whole, "Only records beyond the one with this number, in the order asked for."),
-            query("format", Kind::OneOf(audit::FORMATS), "JSON by default, or a record a line, as in exports."),
-            query("limit", Kind::Whole, "Records of the page, from 1 to 1000; 100 by default."),
+            query("cursor", Kind::Whole, "Only records after the one with this number, in the requested order."),
+            query("format", Kind::OneOf(audit::FORMATS), "JSON by default, or one record per line, as in exports."),
+            query("limit", Kind::Whole, "Records per page, from 1 to 1000; 100 by default."),
         ],
         answers: &[
             json(200, "A page of the log.", of::<audit::AuditLog>),
-            other(200, "With format=jsonl a record a line.", audit::LINES),
+            other(200, "With format=jsonl, one record per line.", audit::LINES),
         ],
         refusals: &[Code::InvalidMessage, Code::Forbidden, Code::StoreUnavailable],
         handler: || get(audit::read),
@@ -185,7 +185,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/audit/verify",
         id: "verifyAudit",
-        summary: "Verifies the whole chain of the audit log, for those who may read it or a part of it.",
+        summary: "Verifies the whole chain of the audit log, for callers who may read all or part of it.",
         parameters: &[query(
             "anchor",
             Kind::Text,

@@ -15,7 +15,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/healthz",
         id: "healthz",
-        summary: "Whether the process lives.",
+        summary: "Whether the process is alive.",
         answers: &[json(200, "It does.", of::<health::Health>)],
         open: true,
         handler: || get(health::healthz),
@@ -24,7 +24,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/readyz",
         id: "readyz",
-        summary: "Whether the server takes work: its runtime has started and does not shut down, and the store can be written to.",
+        summary: "Whether the server takes work: its runtime has started and is not shutting down, and the store can be written to.",
         answers: &[json(200, "It does.", of::<health::Health>)],
         refusals: &[Code::StoreUnavailable, Code::ShuttingDown],
         open: true,

@@ -8,11 +8,11 @@ use super::super::{
 };
 
 pub(super) const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the previous page.");
-pub(super) const LIMIT: Parameter = query("limit", Kind::Whole, "Rows of the page, from 1 to 200; 50 by default.");
+pub(super) const LIMIT: Parameter = query("limit", Kind::Whole, "Rows per page, from 1 to 200; 50 by default.");
 pub(super) const IDEMPOTENCY_KEY: Parameter =
-    header("Idempotency-Key", "The same as request_id in the body: makes it safe to send again.");
-pub(super) const IF_NONE_MATCH: Parameter = header("If-None-Match", "The ETag of a copy that one has.");
-pub(super) const UNCHANGED: Answer = other(304, "The copy is the same.", "");
+    header("Idempotency-Key", "The same as request_id in the body: makes a retry of the request safe.");
+pub(super) const IF_NONE_MATCH: Parameter = header("If-None-Match", "The ETag of a cached copy.");
+pub(super) const UNCHANGED: Answer = other(304, "The copy is current.", "");
 pub(super) const FORMAT: Parameter = query(
     "format",
     Kind::OneOf(graphs::FORMATS),

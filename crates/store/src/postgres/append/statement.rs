@@ -216,7 +216,7 @@ impl Write {
     }
 }
 
-/// The statement that makes the row of a new session, with everything that can be done in it.
+/// The statement that creates the row of a new session, with everything that can be done in it.
 #[cfg(feature = "sqlite")]
 pub(in crate::postgres) fn made(write: &Write, session: &str) -> Joined {
     let mut statement = Joined::new(false);
@@ -224,8 +224,9 @@ pub(in crate::postgres) fn made(write: &Write, session: &str) -> Joined {
     parts_of(&[write], statement)
 }
 
-/// The statement that makes the rows of new sessions (they have no requests yet, and are bound to no time), and moves those of
-/// others; and stores their audit records. `guarded`: it moves them only if their request ids are new, and in their time.
+/// The statement that creates the rows of new sessions (they have no requests yet, and are bound to no time), moves
+/// those of others, and stores their audit records. `guarded`: it moves them only if their request ids are new, and in
+/// their time.
 pub(super) fn whole(writes: &[&Write], guarded: bool) -> Joined {
     let (new, known): (Vec<&Write>, Vec<&Write>) = writes.iter().partition(|write| write.is_new());
     let mut statement = Joined::new(writes.len() > 1);
@@ -250,7 +251,7 @@ fn insert_sessions(statement: &mut Joined, new: &[&Write], name: &str, session: 
     statement.named(name, session);
 }
 
-/// Adds what becomes of known sessions, `w`, and the part that moves them, under a name.
+/// Adds the new state of known sessions, `w`, and the part that moves them, under a name.
 fn update_sessions(statement: &mut Joined, known: &[&Write], name: &str, guarded: bool) {
     statement.given("w", MOVED, known.iter().map(|write| write.moved()).collect());
     let mut sql = MOVE.to_owned();

@@ -15,7 +15,7 @@ use tokio::{
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Largest message of the browser, in bytes: a picture of the screen.
+/// Largest message of the browser, in bytes: a screenshot.
 const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// A connection to a browser, and to one page of it once it is attached.
@@ -30,7 +30,7 @@ pub(super) struct DevTools<W = ChildStdin, R = ChildStdout> {
     next: u64,
     /// How many pages have finished loading.
     loads: u64,
-    /// How many answers did not come in time: a page that never returns holds them back forever.
+    /// How many answers did not arrive in time: a page that never returns delays them forever.
     late: u32,
 }
 
@@ -72,7 +72,7 @@ impl<W: AsyncWrite + Unpin + Send, R: AsyncRead + Unpin + Send> DevTools<W, R> {
         answered.map_err(|_| late(most, method))?
     }
 
-    /// How many answers did not come in time so far.
+    /// How many answers did not arrive in time so far.
     pub(super) fn late(&self) -> u32 {
         self.late
     }

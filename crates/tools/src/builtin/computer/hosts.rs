@@ -26,7 +26,7 @@ impl Hosts {
     /// Adds a host.
     ///
     /// # Errors
-    /// What it is instead ("no host"), and what is allowed.
+    /// What is wrong ("not a host"), and what is allowed.
     #[doc(hidden)]
     pub fn add(&mut self, host: &str) -> Result<(), String> {
         self.0.push(parsed(host)?);
@@ -83,7 +83,7 @@ impl Hosts {
 
 fn parsed(host: &str) -> Result<String, String> {
     let wrong = || {
-        "no host; right would be a name, such as \"shop.example\", all below one, such as \"*.shop.example\", or an IP \
+        "not a host; it must be a name, such as \"shop.example\", all below one, such as \"*.shop.example\", or an IP \
          address, without a port"
             .to_owned()
     };
@@ -174,7 +174,7 @@ mod tests {
         ] {
             let error = Hosts::new([wrong]).expect_err(wrong).to_string();
             assert!(
-                error.starts_with(&format!("{wrong:?} is no host; ")) && error.contains("\"shop.example\""),
+                error.starts_with(&format!("{wrong:?} is not a host; ")) && error.contains("\"shop.example\""),
                 "{error}"
             );
         }

@@ -162,7 +162,7 @@ mod tests {
     async fn s14_a_browser_that_does_not_want_to_end_leaves_no_folder() {
         let folder = abandoned();
         let alive = File::options().read(true).write(true).open(folder.join("alive")).expect("pipe");
-        // It writes as long as it runs, and ends by itself once it cannot.
+        // It writes as long as it runs, and ends on its own once it cannot.
         let writes = "trap '' TERM; i=0; while : >\"$1/$i\"; do i=$(((i + 1) % 1000)); done";
         let mut child = started(&folder, writes);
         let begun = async {

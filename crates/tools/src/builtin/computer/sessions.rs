@@ -33,8 +33,8 @@ const NONE_YET: &str = "none-yet";
 /// quarter of an hour, when others need its slot, when its session ends, and with this process. An approved batch is
 /// done only on the page that was shown, in the browser that showed it: if there is another browser by then, such as
 /// after a restart, or it shows another page, nothing is done, and the result tells the model so. An edited batch
-/// applies to the page its reviewer was shown. If there was no browser yet that is the start page: if it redirects by
-/// itself, a picture of it must be taken before anything is done there.
+/// applies to the page its reviewer was shown. If there was no browser yet that is the start page: if it redirects on
+/// its own, a screenshot of it must be taken before anything is done there.
 #[derive(Clone)]
 pub struct ChromiumSessions(Arc<Browsers>);
 
@@ -203,7 +203,7 @@ impl Browsers {
         if let Some(begun) = open.browser.get()
             && begun.computer.page().await.is_err()
         {
-            // It has ended by itself; another one is started.
+            // It has ended on its own; another one is started.
             self.forget(&open);
             open = self.place(permit.session_id())?;
         }

@@ -42,7 +42,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     // It is never closed.
     let place = PLACES.acquire().await.ok();
     let work = move || {
-        // Held until the work ends, even if its caller is gone.
+        // Held until the work ends, even if its caller has stopped waiting.
         let _place = place;
         work(&going)
     };

@@ -77,8 +77,8 @@ fn s12_only_regular_files_are_accepted() {
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("socket");
     for (path, told) in [
         ("folder", "is a folder"),
-        ("pipe", "is no regular file"),
-        ("socket", "is no regular file"),
+        ("pipe", "is not a regular file"),
+        ("socket", "is not a regular file"),
         ("pipe/x", "no folder"),
     ] {
         assert!(workspace.text(&place(path)).expect_err(path).message.contains(told), "{path}");
