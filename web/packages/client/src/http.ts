@@ -373,7 +373,7 @@ export class CountersignHttp {
     const { baseUrl = "" } = this.#options;
     const address = whole(baseUrl + OPERATIONS.connect.path);
     if (/^https?:/.test(address)) return address.replace("http", "ws");
-    throw new TypeError(`The baseUrl ${JSON.stringify(baseUrl)} is no address of a server here: give one like "http://127.0.0.1:7410".`);
+    throw new TypeError(`The baseUrl ${JSON.stringify(baseUrl)} is not the address of a server: give one like "http://127.0.0.1:7410".`);
   }
 
   // ------------------------------------------------------------ asking

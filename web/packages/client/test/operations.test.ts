@@ -216,7 +216,7 @@ describe("u2: the HTTP interface", () => {
   it("says which baseUrl leads to no server, and what would", () => {
     for (const baseUrl of ["", "/countersign", "localhost:7410", "tauri://localhost"]) {
       const url = () => new CountersignHttp({ baseUrl }).webSocketUrl();
-      expect(url, baseUrl).toThrow(`The baseUrl ${JSON.stringify(baseUrl)} is no address of a server here: give one like "http://127.0.0.1:7410".`);
+      expect(url, baseUrl).toThrow(`The baseUrl ${JSON.stringify(baseUrl)} is not the address of a server: give one like "http://127.0.0.1:7410".`);
     }
   });
 

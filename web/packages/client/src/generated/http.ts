@@ -12,7 +12,7 @@ import type * as Wire from "./wire.js";
  */
 export type NodeKind = "start" | "end" | "node" | "graph" | (string & {});
 /**
- * An interruption in the inbox: the block that asked, and its resolution.
+ * An approval request in the inbox, with its resolution.
  */
 export type ApprovalView = ActionApprovalView | QuestionApprovalView;
 export type RequestedAction = Wire.RequestedAction;
@@ -28,14 +28,14 @@ export type Withdrawal = Wire.Withdrawal;
 export type Resolution = Wire.Resolution;
 export type ReviewConfig = Wire.ReviewConfig;
 /**
- * Whether an interruption is pending.
+ * Whether an approval request is pending.
  * - `waiting`: It is pending.
  * - `resolved`: It is resolved.
  */
 export type ApprovalStatus = "waiting" | "resolved" | (string & {});
 export type GraphStep = Wire.GraphStep;
 /**
- * A comment on a pending interruption, or a change of it.
+ * A comment on a pending approval request, or a change to it.
  */
 export type UpdateView = CommentUpdate | ReassignedUpdate | ReminderUpdate | ApprovedUpdate;
 export type QuestionAction = Wire.QuestionAction;
@@ -89,12 +89,12 @@ export type AuditBody =
   | AuditForked;
 export type Args = Wire.Args;
 /**
- * What kind of answer an interruption waits for.
- * - `approval`: Calls that wait for a decision.
+ * The kind of answer that an approval request needs.
+ * - `approval`: Calls that need a decision.
  * - `in_doubt`: A call whose outcome is unknown.
- * - `question`: Questions that wait for answers.
- * - `interrupt`: A node of a graph that waits for an answer.
- * - `input`: A call that asks something before it can end.
+ * - `question`: Questions that need answers.
+ * - `interrupt`: A question of a graph's node.
+ * - `input`: A question that a tool asks in the middle of its call.
  */
 export type Kind = "approval" | "in_doubt" | "question" | "interrupt" | "input" | (string & {});
 /**
@@ -233,7 +233,7 @@ export interface Operations {
     answer: JsonObject;
   };
   /**
-   * Whether the process lives.
+   * Whether the process is alive.
    */
   healthz: {
     answer: Health;
@@ -251,7 +251,7 @@ export interface Operations {
     answer: JsonObject;
   };
   /**
-   * Whether the server takes work: its runtime has started and does not shut down, and the store can be written to.
+   * Whether the server takes work: its runtime has started and is not shutting down, and the store can be written to.
    */
   readyz: {
     answer: Health;
@@ -299,7 +299,7 @@ export interface Operations {
        */
       agent?: string;
       /**
-       * Only what is about this tool.
+       * Only requests about this tool.
        */
       tool?: string;
       /**
@@ -311,7 +311,7 @@ export interface Operations {
        */
       cursor?: string;
       /**
-       * Rows of the page, from 1 to 200; 50 by default.
+       * Rows per page, from 1 to 200; 50 by default.
        */
       limit?: number;
     };
@@ -363,7 +363,7 @@ export interface Operations {
     answer: EditPreviewView;
   };
   /**
-   * Hands a pending request to one person, or to holders of another role that the policy allows.
+   * Reassigns a pending request to one person, or to holders of another role that the policy allows.
    */
   reassignApproval: {
     path: {
@@ -382,22 +382,22 @@ export interface Operations {
        */
       order?: "oldest" | "newest";
       /**
-       * Only records beyond the one with this number, in the order asked for.
+       * Only records after the one with this number, in the requested order.
        */
       cursor?: number;
       /**
-       * JSON by default, or a record a line, as in exports.
+       * JSON by default, or one record per line, as in exports.
        */
       format?: "json" | "jsonl";
       /**
-       * Records of the page, from 1 to 1000; 100 by default.
+       * Records per page, from 1 to 1000; 100 by default.
        */
       limit?: number;
     };
     answer: AuditLog;
   };
   /**
-   * Verifies the whole chain of the audit log, for those who may read it or a part of it.
+   * Verifies the whole chain of the audit log, for callers who may read all or part of it.
    */
   verifyAudit: {
     query?: {
@@ -409,7 +409,7 @@ export interface Operations {
     answer: AuditVerification;
   };
   /**
-   * The graphs of the program that embeds the server, whose runs sessions can be.
+   * The graphs of the program that embeds the server, which sessions can run.
    */
   listGraphs: {
     answer: GraphList;
@@ -446,7 +446,7 @@ export interface Operations {
     answer: PolicyView;
   };
   /**
-   * Standing rules ("always") of one's sessions, of one's making, or in place of one's roles.
+   * Standing rules ("always") of the caller's sessions, made by the caller, or for the caller's roles.
    */
   listRules: {
     query?: {
@@ -463,7 +463,7 @@ export interface Operations {
        */
       cursor?: string;
       /**
-       * Rows of the page, from 1 to 200; 50 by default.
+       * Rows per page, from 1 to 200; 50 by default.
        */
       limit?: number;
     };
@@ -496,14 +496,14 @@ export interface Operations {
        */
       cursor?: string;
       /**
-       * Rows of the page, from 1 to 200; 50 by default.
+       * Rows per page, from 1 to 200; 50 by default.
        */
       limit?: number;
     };
     answer: Sessions;
   };
   /**
-   * Makes a session. The same id again is answered with the session as it is.
+   * Creates a session. If its id exists already, answers with that session as it is.
    */
   createSession: {
     body: CreateSession;
@@ -560,14 +560,14 @@ export interface Operations {
        */
       cursor?: string;
       /**
-       * Rows of the page, from 1 to 200; 50 by default.
+       * Rows per page, from 1 to 200; 50 by default.
        */
       limit?: number;
     };
     answer: CheckpointList;
   };
   /**
-   * The session's events: what came after a seq, or its end, then live.
+   * The session's events: those after a seq, or those at its end, then live.
    */
   followSession: {
     path: {
@@ -575,22 +575,22 @@ export interface Operations {
     };
     query?: {
       /**
-       * Replay what came after this seq; 0: from the start; absent: only what comes.
+       * Replay events after this seq; 0: from the start; absent: only new events.
        */
       after?: number;
       /**
-       * In place of after: replay the end of the session, from the newest turn from whose start there are at least this many messages; 1 to 1000.
+       * In place of after: replay the end of the session, from the start of the newest turn with at least this many messages from there on; 1 to 1000.
        */
       last?: number;
       /**
-       * With after or last: only what came before this seq. The stream ends there, and last counts from there back.
+       * With after or last: only events before this seq. The stream ends there; last counts back from there.
        */
       before?: number;
     };
     answer: string;
   };
   /**
-   * Makes a new session that has this one's past up to a checkpoint. This one is not changed.
+   * Creates a new session with this one's past up to a checkpoint. This one is not changed.
    */
   forkSession: {
     path: {
@@ -631,7 +631,7 @@ export interface Operations {
        */
       cursor?: string;
       /**
-       * Messages of the page, from 1 to 1000; 100 by default.
+       * Messages per page, from 1 to 1000; 100 by default.
        */
       limit?: number;
     };
@@ -683,7 +683,7 @@ export interface Operations {
     answer: StateView;
   };
   /**
-   * Who is notified, and how that goes: for those who may read the audit log, of their tenant.
+   * The webhooks and their deliveries: for callers who may read the audit log, of their tenant.
    */
   listWebhooks: {
     answer: WebhookList;
@@ -701,14 +701,14 @@ export interface Operations {
        */
       cursor?: string;
       /**
-       * Rows of the page, from 1 to 200; 50 by default.
+       * Rows per page, from 1 to 200; 50 by default.
        */
       limit?: number;
     };
     answer: FailedMessages;
   };
   /**
-   * Sends a message that did not arrive again, now, with all its attempts before it.
+   * Sends a message that did not arrive again now, with the full number of attempts.
    */
   retryFailedMessage: {
     path: {
@@ -739,7 +739,7 @@ export interface Operations {
     answer: Retried;
   };
   /**
-   * Sends a webhook a message that says that it is a test, once, and answers when that is done.
+   * Sends a webhook one test message, and answers with the outcome.
    */
   testWebhook: {
     path: {
@@ -933,7 +933,7 @@ export interface ActionApprovalView {
    */
   approval_key: string;
   /**
-   * Who has approved it so far, where it has a quorum. Never in the block of the stream.
+   * Who has approved it so far, if it has a quorum. Never in the block of the stream.
    */
   approved_by?: string[];
   /**
@@ -958,16 +958,16 @@ export interface ActionApprovalView {
    */
   expires_at?: string;
   /**
-   * Why the session's turn is on hold, while this is pending; `message` says what continues it. If `restored`, it may have been
-   * decided and carried out after the backup: check outside before you decide.
+   * Why the session's turn is on hold, while this is pending; `message` says what resumes it. If `restored`, it may
+   * have been decided and carried out after the backup: check outside before you decide.
    */
   held?: HeldTurn;
   /**
-   * The question of a graph's node, if it is one: it is answered with `resume`.
+   * The question, if a graph's node asks it: it is answered with `resume`.
    */
   interrupt?: GraphQuestion;
   /**
-   * What kind of answer it waits for.
+   * The kind of answer it needs.
    */
   kind: ActionKind;
   /**
@@ -999,7 +999,7 @@ export interface ActionApprovalView {
    */
   status: ApprovalStatus;
   /**
-   * The graph's step whose outcome is unknown, if it is one and not a call.
+   * The graph's step whose outcome is unknown, if the request is about a step and not a call.
    */
   step?: GraphStep;
   /**
@@ -1030,7 +1030,7 @@ export interface CommentUpdate {
   update: "comment";
 }
 /**
- * It was handed over to another reviewer.
+ * It was reassigned to another reviewer.
  */
 export interface ReassignedUpdate {
   /**
@@ -1128,8 +1128,8 @@ export interface QuestionApprovalView {
    */
   expires_at?: string;
   /**
-   * Why the session's turn is on hold, while this is pending; `message` says what continues it. If `restored`, it may have been
-   * decided and carried out after the backup: check outside before you decide.
+   * Why the session's turn is on hold, while this is pending; `message` says what resumes it. If `restored`, it may
+   * have been decided and carried out after the backup: check outside before you decide.
    */
   held?: HeldTurn;
   /**
@@ -1201,12 +1201,12 @@ export interface Decide {
    */
   digest?: string;
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
-   * For an interrupt of a graph node: its answer, any JSON value, including `null`. For actions: "yes" or "no",
-   * for all of them.
+   * For a question of a graph's node: its answer, any JSON value, including `null`. For actions: "yes" or "no", for
+   * all of them.
    */
   resume?: JsonValue;
   /**
@@ -1218,12 +1218,12 @@ export interface Decide {
    */
   type?: ApprovalFrame;
   /**
-   * The reviewer's words, shown in history and told to the model.
+   * The reviewer's message, shown in history and passed to the model.
    */
   user_edit_content?: string;
 }
 /**
- * The state of a turn when nothing more happens by itself.
+ * The state of a turn once nothing more happens automatically.
  */
 export interface Outcome {
   /**
@@ -1231,11 +1231,11 @@ export interface Outcome {
    */
   error?: RunError;
   /**
-   * The pending interruptions.
+   * The pending requests.
    */
   interruptions: Request[];
   /**
-   * The pending keys.
+   * The pending approval keys.
    */
   pending: string[];
   /**
@@ -1243,11 +1243,11 @@ export interface Outcome {
    */
   session_id: string;
   /**
-   * Its status. `running` if the node was told to stop while this was waited for: another one goes on, so ask again.
+   * Its status. `running` if this node was shutting down: another one continues the turn, so ask again.
    */
   status: Status;
   /**
-   * Why the turn has ended, if it has: an incomplete answer says so here.
+   * Why the turn ended, if it has; an incomplete answer is reported here too.
    */
   stop_reason?: StopReason;
   /**
@@ -1268,7 +1268,7 @@ export interface ApprovalRequest {
    */
   approval_key: string;
   /**
-   * Who has approved it so far, where it has a quorum. Never in the block of the stream.
+   * Who has approved it so far, if it has a quorum. Never in the block of the stream.
    */
   approved_by?: string[];
   /**
@@ -1281,11 +1281,11 @@ export interface ApprovalRequest {
    */
   expires_at?: string;
   /**
-   * The question of a graph's node, if it is one: it is answered with `resume`.
+   * The question, if a graph's node asks it: it is answered with `resume`.
    */
   interrupt?: GraphQuestion;
   /**
-   * What kind of answer it waits for.
+   * The kind of answer it needs.
    */
   kind: ActionKind;
   /**
@@ -1293,7 +1293,7 @@ export interface ApprovalRequest {
    */
   review_configs: ReviewConfig[];
   /**
-   * The graph's step whose outcome is unknown, if it is one and not a call.
+   * The graph's step whose outcome is unknown, if the request is about a step and not a call.
    */
   step?: GraphStep;
 }
@@ -1335,7 +1335,7 @@ export interface QuestionRequest {
  */
 export interface Comment {
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
@@ -1415,7 +1415,7 @@ export interface Problem {
  */
 export interface Reassign {
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
@@ -1484,7 +1484,7 @@ export interface AuditRequested {
   at: string;
   event: "requested";
   /**
-   * What kind of answer it waits for.
+   * The kind of answer it needs.
    */
   kind: Kind;
   /**
@@ -1554,7 +1554,7 @@ export interface AuditAction {
    */
   quorum?: number;
   /**
-   * The rule that asked, in the operator's words.
+   * The rule that requires approval, in the operator's words.
    */
   reason?: string;
   /**
@@ -1832,7 +1832,7 @@ export interface AuditCommented {
   via?: string;
 }
 /**
- * A pending request was handed over.
+ * A pending request was reassigned.
  */
 export interface AuditReassigned {
   /**
@@ -2165,7 +2165,7 @@ export interface AuditRetried {
    */
   at: string;
   /**
-   * By whom.
+   * Who continued it.
    */
   by?: string;
   event: "retried";
@@ -2227,7 +2227,7 @@ export interface AuditStateEdited {
   via?: string;
 }
 /**
- * The session was made with another's past, whose records are not repeated.
+ * The session was forked from another, whose records are not repeated.
  */
 export interface AuditForked {
   /**
@@ -2239,7 +2239,7 @@ export interface AuditForked {
    */
   at: string;
   /**
-   * Who made it.
+   * Who forked it.
    */
   by?: string;
   event: "forked";
@@ -2300,12 +2300,12 @@ export interface AuditJudged {
   verdict: AuditVerdict;
 }
 /**
- * What a verification has found.
+ * The result of a verification.
  */
 export interface AuditVerification {
   /**
-   * The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it reveals later whether the log was cut off
-   * or rewritten.
+   * The end of the log as `NUMBER:HASH`, if it is intact. Kept elsewhere, it later reveals whether the log was
+   * truncated or rewritten.
    */
   anchor?: string;
   /**
@@ -2378,7 +2378,7 @@ export interface Graph {
  */
 export interface StartRun {
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
@@ -2399,7 +2399,7 @@ export interface SessionView {
    */
   agent: string;
   /**
-   * When it was made (RFC 3339).
+   * When it was created (RFC 3339).
    */
   created_at: string;
   /**
@@ -2482,7 +2482,7 @@ export interface PolicyRuleView {
    */
   hints?: HintView[];
   /**
-   * What the model is told, if the operator's policy denies the call with a message.
+   * The message to the model, if the operator's policy denies the call with one.
    */
   message?: string;
   /**
@@ -2578,7 +2578,7 @@ export interface ToolApprovalView {
    */
   effect: Effect;
   /**
-   * What the model is told, if the operator's policy denies the call with a message.
+   * The message to the model, if the operator's policy denies the call with one.
    */
   message?: string;
   /**
@@ -2604,11 +2604,11 @@ export interface Rules {
  */
 export interface RuleView {
   /**
-   * The agent it is for.
+   * The agent it applies to.
    */
   agent: string;
   /**
-   * The arguments it is for, if it is limited to them.
+   * The arguments it applies to, if it is limited to them.
    */
   args?: Args;
   /**
@@ -2624,7 +2624,7 @@ export interface RuleView {
    */
   decision: RuleDecision;
   /**
-   * `{approval_key}.{action}`: the interruption and the action it was made in.
+   * `{approval_key}.{action}`: the approval request and the action in which it was made.
    */
   id: string;
   /**
@@ -2656,7 +2656,7 @@ export interface RuleView {
    */
   state: RuleState;
   /**
-   * Whose sessions it is for.
+   * Whose sessions it applies to.
    */
   subject?: string;
   /**
@@ -2664,11 +2664,11 @@ export interface RuleView {
    */
   suspension?: Suspension;
   /**
-   * The tool it is for.
+   * The tool it applies to.
    */
   tool: string;
   /**
-   * When it ends (RFC 3339); absent if it never ends by itself.
+   * When it expires (RFC 3339); absent if it never expires.
    */
   until?: string;
 }
@@ -2677,7 +2677,7 @@ export interface RuleView {
  */
 export interface Suspension {
   /**
-   * For programs, which say it in their people's language.
+   * For programs, which show it in the user's language.
    */
   code: SuspensionCode;
   /**
@@ -2707,7 +2707,7 @@ export interface SessionRow {
    */
   agent: string;
   /**
-   * When it was made (RFC 3339).
+   * When it was created (RFC 3339).
    */
   created_at: string;
   /**
@@ -2752,7 +2752,7 @@ export interface CreateSession {
    */
   locale?: Locale;
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
@@ -2765,7 +2765,7 @@ export interface CreateSession {
  */
 export interface ChangeSession {
   /**
-   * Its title in lists: one line of at most 200 characters. An empty text gives the automatic one back.
+   * Its title in lists: one line of at most 200 characters. An empty text restores the automatic one.
    */
   title: string;
 }
@@ -2774,7 +2774,7 @@ export interface ChangeSession {
  */
 export interface CancelTurn {
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
 }
@@ -2846,12 +2846,12 @@ export interface ForkSession {
    */
   edit?: Edit;
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
-   * Whether the new session continues by itself; otherwise nothing runs, also after a deadline, until a pending request is
-   * decided or answered, a message is sent, or it is retried.
+   * Whether the new session continues automatically; otherwise nothing runs, not even after a deadline, until a
+   * pending request is decided or answered, a message is sent, or it is retried.
    */
   run?: boolean;
   /**
@@ -2869,8 +2869,8 @@ export interface Edit {
    */
   calls?: EditCall[];
   /**
-   * Another user message, in place of the one there or as the next: at a checkpoint before or right after a message that
-   * begins a turn.
+   * Another user message, in place of the one there or as the next one: at a checkpoint before or right after a
+   * message that begins a turn.
    */
   message?: Content;
 }
@@ -3037,15 +3037,15 @@ export interface HistoryActionStep {
    */
   expires_at?: string;
   /**
-   * The question of a graph's node, if it is one.
+   * The question, if a graph's node asked it.
    */
   interrupt?: GraphQuestion;
   /**
-   * Whether it is over.
+   * Whether it is resolved.
    */
   isResolved: boolean;
   /**
-   * How it ended; absent while it is pending.
+   * How it was resolved; absent while it is pending.
    */
   resolution?: Resolution;
   /**
@@ -3083,11 +3083,11 @@ export interface HistoryQuestionStep {
    */
   expires_at?: string;
   /**
-   * Whether it is over.
+   * Whether it is resolved.
    */
   isResolved: boolean;
   /**
-   * How it ended, if not by answers: `decided` is declined.
+   * How it was resolved, if not by answers; `decided` means declined.
    */
   resolution?: Resolution;
   /**
@@ -3198,11 +3198,11 @@ export interface PostMessage {
    */
   content: Content;
   /**
-   * What to do if the session is paused or running.
+   * What to do if the session is running or has pending requests.
    */
   on_pending?: OnPending;
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
@@ -3224,7 +3224,7 @@ export interface Retry {
    */
   more_calls?: number;
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
 }
@@ -3237,7 +3237,7 @@ export interface StateView {
    */
   agent: string;
   /**
-   * When it was made (RFC 3339).
+   * When it was created (RFC 3339).
    */
   created_at: string;
   /**
@@ -3253,7 +3253,7 @@ export interface StateView {
    */
   held?: HeldTurn;
   /**
-   * The pending interruptions.
+   * The pending requests.
    */
   interruptions: Request[];
   /**
@@ -3353,7 +3353,7 @@ export interface Usage {
  */
 export interface EditState {
   /**
-   * Makes a repeated request safe.
+   * Makes a retry of the request safe.
    */
   request_id?: string;
   /**
@@ -3400,7 +3400,7 @@ export interface WebhookView {
    */
   host: string;
   /**
-   * The one whose last attempt was the latest.
+   * The failed message that was attempted last.
    */
   last_failed?: FailedMessage;
   /**
@@ -3412,7 +3412,7 @@ export interface WebhookView {
    */
   status: string;
   /**
-   * It gets only those of this tenant's sessions.
+   * It gets only messages about this tenant's sessions.
    */
   tenant?: string;
   /**
@@ -3472,11 +3472,11 @@ export interface Retried {
   retried: number;
 }
 /**
- * How many messages are not sent any more.
+ * How many messages were dropped.
  */
 export interface Forgotten {
   /**
-   * How many had not arrived.
+   * How many of them had not arrived.
    */
   dropped: number;
 }

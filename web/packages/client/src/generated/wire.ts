@@ -84,7 +84,7 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `queue_full`: The session's queue of messages is full.
  * - `too_many_followed`: The connection follows the largest number of sessions allowed.
  * - `request_id_reused`: The `request_id` was used in this session for something else.
- * - `approval_not_found`: No interruption with that key, or not yours.
+ * - `approval_not_found`: No approval request with that key, or not yours.
  * - `rule_not_found`: No standing rule with that id, or not yours.
  * - `webhook_not_found`: No webhook with that name, or not yours; or no failed message with that number.
  * - `approval_already_resolved`: Another person, or the deadline, was first.
@@ -95,20 +95,21 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `decision_not_allowed`: The decision is not one of the action's `allowed_decisions`.
  * - `invalid_edit`: The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
  * - `stale_action`: The `digest` or `args_digest` is not that of the pending request.
- * - `unresolvable`: What is approved, or forked, cannot run: its agent or its tool is gone or cannot be reached.
+ * - `unresolvable`: What was approved or forked cannot run: its agent or its tool no longer exists or cannot be reached.
  * - `unauthenticated`: The caller is not authenticated.
  * - `forbidden`: The caller may not do this.
- * - `not_found`: No such page.
- * - `method_not_allowed`: The HTTP method is not one of the resource's.
+ * - `not_found`: There is nothing at this path.
+ * - `method_not_allowed`: The resource does not support the HTTP method.
  * - `too_busy`: Too many of this person's requests that read a whole session, or preview an edit, are queued already.
  * - `too_large`: The frame or body is too large.
- * - `request_timeout`: The body of a request did not come in time.
+ * - `request_timeout`: The body of a request did not arrive in time.
  * - `unsupported_media_type`: The body of a request is not declared as JSON in UTF-8.
- * - `store_unavailable`: The store could not keep or read it now; nothing happened.
+ * - `store_unavailable`: The store could not be written or read; nothing happened.
  * - `outcome_unknown`: The store did not say whether this was stored.
  * - `newer_version_required`: A newer version has stored something in the session that this one does not know; nothing happened.
- * - `shutting_down`: The server is shutting down, and begins nothing new.
- * - `store_closed`: The store was closed after an error of its disk, or since its database went back to an earlier state; what was under way may be stored or not.
+ * - `shutting_down`: The server is shutting down, and starts nothing new.
+ * - `store_closed`: The store was closed after a disk error, or because its database went back to an earlier state; requests in
+ * progress may or may not be stored.
  * - `internal`: A fault in the server; nothing is acknowledged.
  */
 export type Code =
@@ -205,7 +206,7 @@ export type ImageSource = Base64Source | UrlSource;
  */
 export type CallStatus = "success" | "error" | "rejected" | (string & {});
 /**
- * A person is asked.
+ * An approval request, or questions.
  */
 export type ApprovalRequestBlock = ActionRequestBlock | QuestionRequestBlock;
 /**
@@ -266,8 +267,8 @@ export type Held = "fork" | "crashes" | "restored" | (string & {});
  * A session's status.
  * - `idle`: No turn has begun.
  * - `running`: A turn is running.
- * - `awaiting_input`: A turn waits for a person.
- * - `completed`: The last turn ended by itself.
+ * - `awaiting_input`: A turn is paused: a person must decide or answer.
+ * - `completed`: The last turn ended normally.
  * - `failed`: The last turn failed.
  * - `cancelled`: The last turn was cancelled.
  */
@@ -275,7 +276,7 @@ export type Status = "idle" | "running" | "awaiting_input" | "completed" | "fail
 /**
  * Why an interruption ended without an answer.
  * - `turn_ended`: Its turn ended: it was cancelled, or given up.
- * - `taken_back`: Its asker withdrew the question: the tool no longer waits for an answer, and its call continues with the question's
+ * - `taken_back`: The tool withdrew its question: it no longer waits for an answer, and its call continues with the question's
  * default.
  * - `state_edited`: A person changed the state of the graph that asked. The graph asks again, about the new state.
  * - `call_ended`: Its call, or the agent that works for a call, has ended in another way.
@@ -283,14 +284,14 @@ export type Status = "idle" | "running" | "awaiting_input" | "completed" | "fail
  */
 export type Withdrawal = "turn_ended" | "taken_back" | "state_edited" | "call_ended" | "node_ended" | (string & {});
 /**
- * How an interruption ended.
+ * How an approval request ended.
  * - `decided`: A person decided.
  * - `timeout`: The deadline expired first.
- * - `cancelled`: It ended without an answer: its turn ended, or its asker withdrew it. The `reason` beside it says which.
+ * - `cancelled`: It was withdrawn without a decision or an answer; `reason` says why.
  */
 export type Resolution = "decided" | "timeout" | "cancelled" | (string & {});
 /**
- * A comment on, or a change to, an interruption that stays pending.
+ * A comment on, or a change to, an approval request that stays pending.
  */
 export type ApprovalUpdatedEvent = CommentUpdate | ReassignedUpdate | ReminderUpdate | ApprovedUpdate;
 /**
@@ -395,7 +396,7 @@ export interface ImageSourceInputUrlSource {
   url: string;
 }
 /**
- * Decides or answers.
+ * Decides or answers a pending request.
  */
 export interface ApprovalCommand {
   /**
@@ -405,7 +406,7 @@ export interface ApprovalCommand {
     [k: string]: string | string[];
   };
   /**
-   * The interruption.
+   * The key of the approval request.
    */
   approval_key: string;
   /**
@@ -557,7 +558,7 @@ export interface RespondDecision {
  */
 export interface CommentCommand {
   /**
-   * The interruption.
+   * The key of the approval request.
    */
   approval_key: string;
   /**
@@ -575,11 +576,11 @@ export interface CommentCommand {
   type: "comment";
 }
 /**
- * Hands over a pending request.
+ * Reassigns a pending request.
  */
 export interface ReassignCommand {
   /**
-   * The interruption.
+   * The key of the approval request.
    */
   approval_key: string;
   /**
@@ -609,12 +610,12 @@ export interface ReassignCommand {
  */
 export interface SubscribeCommand {
   /**
-   * Replay events after this `seq`; 0 is from the start; absent: only new events.
+   * Replay events after this `seq`; 0: from the start; absent: only new events.
    */
   after?: number;
   /**
-   * In place of `after`: replay the end of the session, from the newest turn from whose start there are at least this
-   * many messages; 1 to 1000. The `seq` of the first event is where the replay begins.
+   * In place of `after`: replay the end of the session, from the start of the newest turn with at least this many
+   * messages from there on; 1 to 1000. The `seq` of the first event tells where the replay begins.
    */
   last?: number;
   /**
@@ -671,7 +672,8 @@ export interface HelloEvent {
   heartbeat_seconds: number;
   /**
    * The id of the server's event history. If it differs from that of an earlier connection, the store was
-   * restored from a backup or replaced, and a `seq` may name another event: begin every session anew.
+   * restored from a backup or replaced, and a `seq` may name another event: read every session again from the
+   * start.
    */
   history_id?: string;
   /**
@@ -715,7 +717,7 @@ export interface AckEvent {
  */
 export interface ErrorEvent {
   /**
-   * The interruption it was about.
+   * The key of the approval request it was about.
    */
   approval_key?: string;
   /**
@@ -889,7 +891,7 @@ export interface ActionRequestBlock {
    */
   approval_key: string;
   /**
-   * Who has approved it so far, where it has a quorum. Never in the block of the stream.
+   * Who has approved it so far, if it has a quorum. Never in the block of the stream.
    */
   approved_by?: string[];
   /**
@@ -902,11 +904,11 @@ export interface ActionRequestBlock {
    */
   expires_at?: string;
   /**
-   * The question of a graph's node, if it is one: it is answered with `resume`.
+   * The question, if a graph's node asks it: it is answered with `resume`.
    */
   interrupt?: GraphQuestion;
   /**
-   * What kind of answer it waits for.
+   * The kind of answer it needs.
    */
   kind: ActionKind;
   /**
@@ -914,7 +916,7 @@ export interface ActionRequestBlock {
    */
   review_configs: ReviewConfig[];
   /**
-   * The graph's step whose outcome is unknown, if it is one and not a call.
+   * The graph's step whose outcome is unknown, if the request is about a step and not a call.
    */
   step?: GraphStep;
   type: "approval_request";
@@ -966,7 +968,7 @@ export interface RequestedAction {
    */
   path?: PathStep[];
   /**
-   * A preview of the call's effect, made when the call was made: a diff of files, or command lines.
+   * A preview of the call's effect, created with the call: a diff of files, or command lines.
    */
   preview?: ShownPreview;
   /**
@@ -1090,11 +1092,11 @@ export interface ReviewConfig {
    */
   args_schema?: JsonObject;
   /**
-   * The level that decides now, from 1, where there are several.
+   * The current level, from 1, if there are several.
    */
   level?: number;
   /**
-   * The roles of all levels, where there are several.
+   * The roles of all levels, if there are several.
    */
   levels?: string[];
   /**
@@ -1106,7 +1108,7 @@ export interface ReviewConfig {
    */
   quorum?: number;
   /**
-   * The rule that asked.
+   * The rule that requires approval.
    */
   reason?: string;
   /**
@@ -1170,7 +1172,7 @@ export interface QuestionRequestBlock {
  */
 export interface ApprovalResultBlock {
   /**
-   * The interruption.
+   * The key of the approval request.
    */
   approval_key: string;
   type: "approval_result";
@@ -1180,7 +1182,7 @@ export interface ApprovalResultBlock {
  */
 export interface ApprovalTimeoutBlock {
   /**
-   * The interruption.
+   * The key of the approval request.
    */
   approval_key: string;
   /**
@@ -1426,7 +1428,8 @@ export interface RunStatusEvent {
    */
   error?: RunError;
   /**
-   * On `running` and `awaiting_input`: the turn is held, and no part of it continues until somebody says so.
+   * On `running` and `awaiting_input`: the turn is on hold, and no part of it continues until somebody resumes
+   * it.
    */
   held?: HeldTurn;
   /**
@@ -1461,20 +1464,20 @@ export interface RunError {
   message: string;
 }
 /**
- * Why a turn is held: a message, a decision or a retry continues it; a cancel ends it.
+ * Why a turn is on hold: a message, a decision or a retry resumes it; a cancel ends it.
  */
 export interface HeldTurn {
   /**
-   * For people, with what continues it.
+   * The reason for people, with what resumes the turn.
    */
   message: string;
   /**
-   * What holds it.
+   * The reason.
    */
   reason: Held;
 }
 /**
- * An interruption was resolved or withdrawn.
+ * An approval request was resolved or withdrawn.
  */
 export interface ApprovalResolvedEvent {
   /**
@@ -1550,7 +1553,7 @@ export interface CommentUpdate {
   update: "comment";
 }
 /**
- * It was handed over to another reviewer.
+ * It was reassigned to another reviewer.
  */
 export interface ReassignedUpdate {
   /**
