@@ -130,7 +130,11 @@ fn found(config: &Config, reached: Option<&Reached>) -> Result<String, String> {
     let people = config.tokens.len();
     let _ = match people {
         _ if !config.is_open() && people == 0 => Ok(()),
-        0 => write!(text, "\nno [[auth.tokens]]: only this machine can reach it, and may do everything"),
+        0 => write!(
+            text,
+            "\nno [[auth.tokens]]: only this machine can reach it, and may do everything; so may whoever a proxy on it \
+             lets in"
+        ),
         _ => write!(text, "\n{people} {}", if people == 1 { "token" } else { "tokens" }),
     };
     if let Some(jwt) = &config.jwt {

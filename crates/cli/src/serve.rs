@@ -126,7 +126,10 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
     say(&format!("listening on http://{address}"))?;
     notify::ready();
     if config.is_open() {
-        tracing::warn!("without [auth] only this machine can reach the server, and every user of it may do everything");
+        tracing::warn!(
+            "without [auth] only this machine can reach the server, and every user of it may do everything; so may \
+             whoever a proxy on it lets in"
+        );
     } else if expects_tls(address.ip()) {
         tracing::warn!("{TLS_EXPECTED}");
     }

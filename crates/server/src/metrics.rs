@@ -35,6 +35,12 @@ struct Refused {
     code: String,
 }
 
+impl Refused {
+    fn with(code: Code) -> Refused {
+        Refused { code: code.name() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     method: &'static str,
@@ -83,6 +89,21 @@ pub(crate) enum Transport {
     WebSocket,
     Http,
 }
+
+impl Transport {
+    const ALL: [Transport; 2] = [Transport::WebSocket, Transport::Http];
+
+    fn label(self) -> Via {
+        let transport = match self {
+            Transport::WebSocket => "websocket",
+            Transport::Http => "http",
+        };
+        Via { transport }
+    }
+}
+
+/// The refusals that docs/operations.md has alarms for.
+const ALARMING: [Code; 3] = [Code::Unauthenticated, Code::StoreUnavailable, Code::StoreClosed];
 
 /// The server's metrics.
 pub(crate) struct Metrics {
@@ -138,9 +159,15 @@ impl Metrics {
             "Attempts to deliver messages of webhooks: sent; failed, and to be tried again; dead, and not tried again",
             metrics.webhooks.clone(),
         );
+        // Exported before the first one, so that an alert finds them.
         for outcome in Attempt::ALL {
-            // Exported before the first one, so that an alert finds it.
             drop(metrics.webhooks.get_or_create(&outcome.label()));
+        }
+        for transport in Transport::ALL {
+            drop(metrics.messages.get_or_create(&transport.label()));
+        }
+        for code in ALARMING {
+            drop(metrics.refusals.get_or_create(&Refused::with(code)));
         }
         registry.register("ws_connections", "WebSocket connections that are open", metrics.connections.clone());
         registry.register(
@@ -154,11 +181,7 @@ impl Metrics {
     }
 
     pub(crate) fn message(&self, transport: Transport) {
-        let transport = match transport {
-            Transport::WebSocket => "websocket",
-            Transport::Http => "http",
-        };
-        self.messages.get_or_create(&Via { transport }).inc();
+        self.messages.get_or_create(&transport.label()).inc();
     }
 
     /// Counts the kinds of a stored decision: one per action, or `answer` for a question.
@@ -174,7 +197,7 @@ impl Metrics {
     }
 
     pub(crate) fn refused(&self, code: Code) {
-        self.refusals.get_or_create(&Refused { code: code.name() }).inc();
+        self.refusals.get_or_create(&Refused::with(code)).inc();
     }
 
     /// The metrics in the OpenMetrics text format.

@@ -30,7 +30,7 @@ Serves a graph that makes a newsletter: over HTTP and WebSocket, and in the cons
     --outbox DIR       where newsletters are published; the folder must exist by then
     --db FILE          keeps the runs in this SQLite file; by default they are lost with the process
     --listen ADDR      another address; port 0 picks a free one
-    --person NAME      may connect, with the token NAME-token; may be repeated. Without any, everybody may
+    --person NAME      may connect, with the token NAME-token; may be repeated. Without any, everybody on this machine may
     --slow SECONDS     how long publishing takes
     --help             shows this";
 
@@ -144,12 +144,16 @@ async fn run() -> Result<()> {
     while let Some(name) = options.take("--person") {
         people.push(Token::new(Principal::person(&*name, vec!["user".to_owned()]), &format!("{name}-token")));
     }
-    if !people.is_empty() {
+    let open = people.is_empty();
+    if !open {
         server.auth = Auth::new(people, None);
     }
     let graph = graph(outbox.into(), Duration::try_from_secs_f64(slow)?)?;
     let runtime = Runtime::builder(store).graph(&graph).build()?;
     let listener = TcpListener::bind(options.take("--listen").as_deref().unwrap_or("127.0.0.1:7410")).await?;
+    if open && !listener.local_addr()?.ip().is_loopback() {
+        return Err("other machines can reach this address, and everybody may decide: name people with --person".into());
+    }
     // Interrupted runs are resumed.
     runtime.start().await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -87,6 +87,10 @@ async fn c_the_metrics_that_are_served_are_those_that_are_documented() {
         ("countersign_webhook_attempts_total{outcome=\"sent\"}", 0.0),
         ("countersign_webhook_attempts_total{outcome=\"failed\"}", 0.0),
         ("countersign_webhook_attempts_total{outcome=\"dead\"}", 0.0),
+        ("countersign_messages_total{transport=\"websocket\"}", 0.0),
+        ("countersign_refusals_total{code=\"unauthenticated\"}", 0.0),
+        ("countersign_refusals_total{code=\"store_unavailable\"}", 0.0),
+        ("countersign_refusals_total{code=\"store_closed\"}", 0.0),
     ] {
         assert_eq!(value(&metrics, line), expected, "{line}");
     }
