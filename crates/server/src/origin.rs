@@ -114,9 +114,14 @@ fn same_host(allowed: &str, host: &str) -> bool {
     }
 }
 
+/// Whether a host, in lower case, is this machine under every server's own names.
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    matches!(without_port(host), "localhost" | "127.0.0.1" | "[::1]")
+}
+
 /// Whether this name refers to a server on this machine.
 fn is_own_name(options: &Options, name: &str) -> bool {
-    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+    is_this_machine(name)
         || options.host.as_ref().is_some_and(|own| without_port(own).eq_ignore_ascii_case(name))
         || options.allowed_origins.iter().any(|origin| {
             split(origin.trim_end_matches('/'))

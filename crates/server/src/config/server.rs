@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     options::{ConnectionLimits, HEADER_SECONDS, IDLE_SECONDS},
+    origin::is_this_machine,
     site,
 };
 
@@ -38,7 +39,7 @@ table! {
         allowed_origins: Vec<String> = list(text().try_map(|text| origin(&text))).or(Vec::new());
         /// The host names of the server, each with or without a port. If there are any, requests for other hosts get
         /// 403; on loopback `localhost` and the loopback addresses stay allowed.
-        allowed_hosts: Vec<String> = list(text().try_map(|text| host(&text))).or_as("all; on loopback only its own names", Vec::new);
+        allowed_hosts: Vec<String> = list(text().and(|entry, text| allowed_host(entry, &text))).or_as("all; on loopback only its own names", Vec::new);
         /// The address by which people reach the console, such as `https://agents.example.com`: for links in
         /// [notifications](webhooks.md).
         public_url: Option<String> = text().try_map(|text| public(&text)).called("URL").optional("the `http` address it listens on");
@@ -134,6 +135,17 @@ fn host(text: &str) -> Result<String, String> {
     let is_plain = authority.is_some_and(|found| !found.host().is_empty() && !text.contains(['@', '*']));
     let wrong = || format!("has {text:?}, which is not a host; one looks like \"agents.example.com\"");
     if is_plain { Ok(text.to_ascii_lowercase()) } else { Err(wrong()) }
+}
+
+/// A name of the server. Without `[auth]` one of its own only helps a proxy to let others in.
+fn allowed_host(entry: &Entry<'_>, text: &str) -> Option<String> {
+    let host = host(text).map_err(|what| entry.bad(what)).ok()?;
+    if entry.section.document.open.get() && !is_this_machine(&host) {
+        entry.warn(format!(
+            "has {host:?}: whoever a proxy lets in under that name may do everything; declare who may connect with [[auth.tokens]]"
+        ));
+    }
+    Some(host)
 }
 
 /// An origin as browsers send it.

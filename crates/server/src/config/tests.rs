@@ -227,6 +227,20 @@ fn c_a_minimal_file_is_enough() {
     assert!(config.tools.is_empty() && config.tokens.is_empty() && config.warnings.is_empty());
 }
 
+/// A proxy under such a name lets others in, to whom a server without `[auth]` gives everything.
+#[test]
+fn c_x_a_host_name_for_others_without_people_is_warned_of() {
+    let hosts = "[server]\nallowed_hosts = [\"localhost:7410\", \"Agents.example.com\"]\n";
+    let warned = |more: &str| {
+        let config =
+            Config::parse(&format!("{hosts}{MINIMAL}{more}"), "c.toml", folder().path(), &env).expect("config");
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let [warning] = &*warned("") else { panic!("one warning") };
+    assert!(warning.contains("has \"agents.example.com\": whoever a proxy lets in under that name"), "{warning}");
+    assert!(warned("[[auth.tokens]]\ntoken_env = \"ALICE_TOKEN\"\nsubject = \"alice\"\n").is_empty());
+}
+
 const FULL: &str = r#"locale = "vi"
 [server]
 listen = "0.0.0.0:80"
