@@ -89,6 +89,11 @@ impl Collector for Watched {
             let labels = [("resolution", name)];
             ConstCounter::new(activity.resolved(resolution)).encode(ended.encode_family(&labels)?)?;
         }
+        let help = "Decisions that were stored, one for each action, and answers to questions";
+        let mut decided = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
+        for (kind, count) in activity.decided() {
+            ConstCounter::new(count).encode(decided.encode_family(&[("type", kind)])?)?;
+        }
         let help = "Calls and steps whose outcome a person was asked about";
         counter(&mut encoder, "calls_in_doubt", help, activity.in_doubt())?;
         let help = "Turns that failed, by the code of their error";

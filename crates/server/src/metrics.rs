@@ -8,7 +8,7 @@ use axum::{
     response::Response,
 };
 use countersign_core::refusal::Code;
-use countersign_runtime::run::Runtime;
+use countersign_runtime::run::{Runtime, Stored};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -23,11 +23,6 @@ const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Via {
     transport: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Type {
-    r#type: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -110,7 +105,6 @@ pub(crate) struct Metrics {
     registry: Registry,
     watched: Arc<Watched>,
     messages: Family<Via, Counter>,
-    decisions: Family<Type, Counter>,
     refusals: Family<Refused, Counter>,
     requests: Family<Answered, Counter>,
     latency: Family<Route, Histogram>,
@@ -130,7 +124,6 @@ impl Metrics {
             registry: Registry::default(),
             watched: Arc::new(Watched::new(runtime)),
             messages: Family::default(),
-            decisions: Family::default(),
             refusals: Family::default(),
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
@@ -141,11 +134,6 @@ impl Metrics {
         };
         let mut registry = Registry::with_prefix("countersign");
         registry.register("messages", "User messages that were stored", metrics.messages.clone());
-        registry.register(
-            "decisions",
-            "Decisions that were stored, one for each action, and answers to questions",
-            metrics.decisions.clone(),
-        );
         registry.register("refusals", "Requests and frames that were refused", metrics.refusals.clone());
         registry.register("http_requests", "HTTP requests that were answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -180,15 +168,12 @@ impl Metrics {
         Metrics { registry, ..metrics }
     }
 
-    pub(crate) fn message(&self, transport: Transport) {
-        self.messages.get_or_create(&transport.label()).inc();
-    }
-
-    /// Counts the kinds of a stored decision: one per action, or `answer` for a question.
-    pub(crate) fn decided(&self, said: &[&'static str]) {
-        for name in said {
-            self.decisions.get_or_create(&Type { r#type: name }).inc();
+    /// Counts a user's message, unless the request only repeats one that was counted.
+    pub(crate) fn message(&self, transport: Transport, stored: &Stored) {
+        if !stored.repeated {
+            self.messages.get_or_create(&transport.label()).inc();
         }
+    }
     }
 
     /// Counts an attempt to deliver a webhook's message.
@@ -247,4 +232,43 @@ pub(crate) async fn observe(State(metrics): State<Arc<Metrics>>, request: Reques
     metrics.requests.get_or_create(&Answered { method, route: route.clone(), status }).inc();
     metrics.latency.get_or_create(&Route { method, route }).observe(begun.elapsed().as_secs_f64());
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_engine::tool::{Approval, function::tool};
+    use countersign_models::scripted::Scripted;
+    use countersign_runtime::agent::Agent;
+    use countersign_store::memory::MemoryStore;
+    use serde_json::{Map, Value, json};
+
+    use crate::{Options, Server};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn c_each_decision_and_each_message_is_counted_once_however_it_was_sent() {
+        let call = json!({ "name": "pay", "args": {} });
+        let script = json!({ "turns": [{ "tool_calls": [call, call, call] }, { "text": "done" }] }).to_string();
+        let pay = tool("pay", "Pays.", |_: Map<String, Value>| async { Ok("paid") });
+        let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(&script).expect("a script"))))
+            .tool(pay.needs_approval(Approval::always()));
+        let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("a runtime");
+        let server = Server::new(runtime, Options::default()).in_process();
+        // Each request is sent again, as by a client that got no answer.
+        for (url, body) in [
+            ("/v1/sessions/s/messages", json!({ "content": "go", "request_id": "a" })),
+            ("/v1/approvals/s_1?wait=true", json!({ "decisions": [{ "type": "approve" }], "request_id": "b" })),
+        ] {
+            for _ in 0..2 {
+                let (status, answer) = server.answer("POST", url, Some(body.to_string())).await.expect("an answer");
+                assert_eq!(status, 200, "{answer}");
+            }
+        }
+        let (_, metrics) = server.answer("GET", "/metrics", None).await.expect("an answer");
+        // One decision stands for all three calls (spec W5).
+        for line in ["decisions_total{type=\"approve\"} 3", "messages_total{transport=\"http\"} 1"] {
+            assert!(metrics.lines().any(|one| one == format!("countersign_{line}")), "{line}: {metrics}");
+        }
+    }
 }

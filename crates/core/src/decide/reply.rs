@@ -63,16 +63,6 @@ impl Reply {
             Reply::Answers(_) | Reply::Resume(_) => &[],
         }
     }
-
-    /// Its kinds, for metrics.
-    #[must_use]
-    pub fn kinds(&self) -> Vec<&'static str> {
-        match self {
-            Reply::Decisions(decisions) => decisions.iter().map(|decision| decision.kind().name()).collect(),
-            Reply::Answers(_) => vec!["answer"],
-            Reply::Resume(_) => vec!["resume"],
-        }
-    }
 }
 
 #[cfg(test)]

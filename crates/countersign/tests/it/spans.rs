@@ -4,13 +4,16 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{Json, Router, extract::State, routing::post};
 use countersign::{
-    Agent, RunConfig, RunState, Runner,
+    Agent, Principal, RunConfig, RunState, Runner,
     otlp::{self, Traces},
     policy::Timeout,
+    run::{NewMessage, NewRetry, Runtime},
+    store::memory::MemoryStore,
     tool::{Approval, ToolEntry},
 };
 use countersign_runtime::run::spans;
@@ -69,7 +72,7 @@ impl Span {
     pub fn attributes(&self) -> HashMap<String, String> {
         pairs(&self.0["attributes"])
     }
-    fn events(&self) -> Vec<(String, HashMap<String, String>)> {
+    pub fn events(&self) -> Vec<(String, HashMap<String, String>)> {
         let events = self.0["events"].as_array().cloned().unwrap_or_default();
         let name = |event: &Value| event["name"].as_str().unwrap_or_default().to_owned();
         events.iter().map(|event| (name(event), pairs(&event["attributes"]))).collect()
@@ -230,6 +233,25 @@ async fn a_model_that_fails_marks_its_span_and_its_turn() {
         assert_eq!(span.0["status"]["code"], 2);
         assert!(!span.attributes().values().any(|value| value.contains(SECRET)));
     }
+}
+
+/// Spec S22: two spans with one id would be one to a collector.
+#[tokio::test]
+async fn s22_a_retry_before_the_first_answer_is_a_later_part_of_the_turn() {
+    let process = Process::begin().await;
+    let model = teller([vec![crate::team::Say::Fail("no")], text("yes")]);
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(Agent::new("Looker", ("m", model)));
+    let (runtime, me) = (runtime.build().expect("runtime"), Principal::trusted());
+    let failed = runtime.run(&me, NewMessage::text("s", "go")).await.expect("an outcome");
+    assert_eq!(failed.error.expect("failed").code, "model_error");
+    runtime.retry(&me, "s", NewRetry::default()).await.expect("retried");
+    assert_eq!(runtime.wait(&me, "s").await.expect("an outcome").text, "yes");
+    runtime.shutdown(Duration::from_secs(10)).await;
+    let spans = process.spans().await;
+    let parts: Vec<&Span> = spans.iter().filter(|span| span.text("name") == "invoke_agent Looker").collect();
+    let [first, later] = parts[..] else { panic!("{} parts", parts.len()) };
+    assert_eq!(first.id(), spans::first_span_id("s", 1));
+    assert_eq!((later.text("parentSpanId"), later.id() == first.id()), (first.id(), false));
 }
 
 #[tokio::test]

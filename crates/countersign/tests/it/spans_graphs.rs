@@ -62,6 +62,9 @@ async fn a_graph_is_a_workflow_with_a_span_for_each_node_over_all_its_parts() {
     assert_eq!((node.text("parentSpanId"), &*attribute(node, "countersign.node.path")), (turn.id(), "before"));
     assert_eq!(node.attributes().get("error.type"), None);
 
+    let answered = named(&after, "decide").events().remove(0);
+    assert_eq!((&*answered.0, &*answered.1["countersign.approval.decision"]), ("approval.decided", "resume"));
+
     let later = named(&after, "invoke_workflow work");
     assert_ne!(later.id(), turn.id());
     assert_eq!(later.0["links"][0]["spanId"], turn.id());

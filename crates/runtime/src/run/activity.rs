@@ -76,6 +76,8 @@ pub struct Activity {
     resolved: [AtomicU64; 3],
     in_doubt: AtomicU64,
     taken_over: AtomicU64,
+    /// By kind: those of decisions, `answer` and `resume`.
+    decided: Mutex<BTreeMap<&'static str, u64>>,
     /// By code: all codes are this program's own, so there are few.
     failed: Mutex<BTreeMap<String, u64>>,
 }
@@ -89,6 +91,7 @@ impl Default for Activity {
             resolved: Default::default(),
             in_doubt: AtomicU64::new(0),
             taken_over: AtomicU64::new(0),
+            decided: Mutex::default(),
             failed: Mutex::default(),
         }
     }
@@ -121,6 +124,13 @@ impl Activity {
         self.taken_over.load(Ordering::Relaxed)
     }
 
+    /// How many decisions this process has stored, by kind: one for each action, also of a vote, and `answer` or `resume`
+    /// for an answer.
+    #[must_use]
+    pub fn decided(&self) -> BTreeMap<&'static str, u64> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// How many turns have failed here, by the code of their failure.
     #[must_use]
     pub fn failed(&self) -> BTreeMap<String, u64> {
@@ -143,11 +153,20 @@ impl Activity {
                     Record::Interrupted(asked) if asked.kind == Kind::InDoubt => {
                         self.in_doubt.fetch_add(1, Ordering::Relaxed);
                     }
-                    Record::Decided(decided) if decided.last => {
-                        self.ended(before, decided.n, Resolution::Decided, entry.at);
+                    Record::Decided(decided) => {
+                        self.said(decided.decisions.iter().map(|decision| decision.kind().name()));
+                        if decided.last {
+                            self.ended(before, decided.n, Resolution::Decided, entry.at);
+                        }
                     }
-                    Record::Answered(answered) => self.ended(before, answered.n, Resolution::Decided, entry.at),
-                    Record::Resumed(resumed) => self.ended(before, resumed.n, Resolution::Decided, entry.at),
+                    Record::Answered(answered) => {
+                        self.said(["answer"]);
+                        self.ended(before, answered.n, Resolution::Decided, entry.at);
+                    }
+                    Record::Resumed(resumed) => {
+                        self.said(["resume"]);
+                        self.ended(before, resumed.n, Resolution::Decided, entry.at);
+                    }
                     Record::TimedOut { n, .. } => self.ended(before, *n, Resolution::Timeout, entry.at),
                     Record::Withdrawn { n, .. } => self.ended(before, *n, Resolution::Cancelled, entry.at),
                     Record::TurnFailed(failed) => {
@@ -157,6 +176,13 @@ impl Activity {
                     _ => {}
                 }
             }
+        }
+    }
+
+    fn said(&self, kinds: impl IntoIterator<Item = &'static str>) {
+        let mut counts = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in kinds {
+            *counts.entry(kind).or_insert(0) += 1;
         }
     }
 

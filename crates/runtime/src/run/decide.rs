@@ -86,6 +86,14 @@ impl NewDecision {
     }
 }
 
+/// A decision that is stored.
+struct Taken {
+    follow: Option<Subscription>,
+    repeated: bool,
+    /// The beginning of what follows from it.
+    start: Option<BoxFuture<'static, ()>>,
+}
+
 impl Runtime {
     /// Decides the interruption with a key. The decision is stored when this returns; the agent continues in the
     /// background.
@@ -143,8 +151,8 @@ impl Runtime {
         let taken =
             contested!(self.take_decision_in(&live, by, n, decision.clone(), (follow, durability), until).await);
         let session_id = live.session_id.clone();
-        let (follow, start) = taken?;
-        Ok((live, Stored { session_id, follow }, start))
+        let Taken { follow, repeated, start } = taken?;
+        Ok((live, Stored { session_id, follow, repeated }, start))
     }
 
     async fn take_decision_in(
@@ -155,7 +163,7 @@ impl Runtime {
         decision: NewDecision,
         (follow, durability): (bool, Durability),
         until: Instant,
-    ) -> Result<(Option<Subscription>, Option<BoxFuture<'static, ()>>), Refusal> {
+    ) -> Result<Taken, Refusal> {
         let has_edits = decision.reply.decisions().iter().any(|decision| decision.edited().is_some());
         let ahead = if has_edits { self.judged_ahead(live, by, n, decision.clone(), until).await? } else { None };
         let mut guard = live.lock().await;
@@ -164,7 +172,8 @@ impl Runtime {
         let kept = kept_id(by, &state, decision.request_id.as_deref(), &decision.asked());
         if self.inner.is_repeat(&live.session_id, kept.as_ref(), Purpose::decision(n)).await? {
             self.inner.confirmed().await?;
-            return Ok((self.inner.follow_if(follow, live, &mut guard)?, None));
+            let follow = self.inner.follow_if(follow, live, &mut guard)?;
+            return Ok(Taken { follow, repeated: true, start: None });
         }
         let Some(open) = state.waiting(n) else {
             return Err(self.inner.already_resolved(&live.session_id, n).await?);
@@ -187,7 +196,7 @@ impl Runtime {
         let start = self.inner.store_input(live, &mut guard, decided, guards, durability).await?;
         failpoint::hit("decide.after_commit");
         live.wake();
-        Ok((followed, start))
+        Ok(Taken { follow: followed, repeated: false, start })
     }
 
     /// A reply that edits calls, with the state by which it was judged; `None` if there is nothing to judge.

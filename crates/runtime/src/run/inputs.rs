@@ -55,6 +55,8 @@ pub struct Stored {
     pub session_id: Arc<str>,
     /// The session's events from this input on, if it is followed.
     pub follow: Option<Subscription>,
+    /// Whether an earlier attempt of the same request had stored it, so that nothing was stored now.
+    pub repeated: bool,
 }
 
 /// The state of a turn once nothing more happens automatically.

@@ -80,7 +80,8 @@ impl Runtime {
         let session_id = session_id(message.session_id.as_deref())?;
         let live = self.inner.live(&session_id);
         let taken = contested!(self.take_message_in(&live, by, message.clone(), follow, durability).await);
-        Ok((live, Stored { session_id, follow: taken? }))
+        let (follow, repeated) = taken?;
+        Ok((live, Stored { session_id, follow, repeated }))
     }
 
     async fn take_message_in(
@@ -90,7 +91,7 @@ impl Runtime {
         message: NewMessage,
         follow: bool,
         durability: Durability,
-    ) -> Result<Option<Subscription>, Refusal> {
+    ) -> Result<(Option<Subscription>, bool), Refusal> {
         let asked = (message.content.clone(), message.agent.clone(), message.on_pending);
         let id = message.request_id.as_deref();
         let mut guard = live.lock().await;
@@ -107,7 +108,7 @@ impl Runtime {
             kept = kept_id(by, &state, id, &asked);
             if self.inner.is_repeat(&live.session_id, kept.as_ref(), Purpose::MESSAGE).await? {
                 self.inner.confirmed().await?;
-                return self.inner.follow_if(follow, live, &mut guard);
+                return Ok((self.inner.follow_if(follow, live, &mut guard)?, true));
             }
             if let Some(full) = self.inner.full(&state) {
                 return Err(Refusal::new(Code::SessionFull, full));
@@ -141,6 +142,6 @@ impl Runtime {
         self.inner.transact_if(guards, live, &mut guard, durability, make).await?;
         failpoint::hit("message.after_commit");
         live.wake();
-        Ok(followed)
+        Ok((followed, false))
     }
 }

@@ -61,8 +61,8 @@ impl Runtime {
         to_the_end(async move {
             let of = (&*key, request_id.as_deref());
             let noted = contested!(runtime.note_in(&live, of, input.clone(), follow).await);
-            let follow = runtime.inner.or_refused(noted).await?;
-            Ok(Stored { session_id: live.session_id.clone(), follow })
+            let (follow, repeated) = runtime.inner.or_refused(noted).await?;
+            Ok(Stored { session_id: live.session_id.clone(), follow, repeated })
         })
         .await
     }
@@ -73,7 +73,7 @@ impl Runtime {
         (approval_key, request_id): (&str, Option<&str>),
         mut input: NoteInput,
         follow: bool,
-    ) -> Result<Option<super::subscription::Subscription>, Refusal> {
+    ) -> Result<(Option<super::subscription::Subscription>, bool), Refusal> {
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         if state.pos == 0 || !input.by.may_see(&state) {
@@ -88,7 +88,7 @@ impl Runtime {
         };
         if self.inner.is_repeat(&live.session_id, input.request_id.as_ref(), purpose).await? {
             self.inner.confirmed().await?;
-            return self.inner.follow_if(follow, live, &mut guard);
+            return Ok((self.inner.follow_if(follow, live, &mut guard)?, true));
         }
         if state.waiting(input.n).is_none() {
             return Err(self.inner.already_resolved(&live.session_id, input.n).await?);
@@ -104,6 +104,6 @@ impl Runtime {
             Ok(noted)
         };
         self.inner.transact_if(guards, live, &mut guard, Durability::Synced, make).await?;
-        Ok(followed)
+        Ok((followed, false))
     }
 }

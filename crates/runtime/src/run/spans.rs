@@ -255,8 +255,8 @@ fn part(state: &State) -> Span {
     );
     if !span.is_disabled() {
         span.record(if run.is_some() { "gen_ai.workflow.name" } else { "gen_ai.agent.name" }, &**name);
-        // The turn has no effects yet.
-        let first = run.map_or(state.turn_calls == 0, |run| state.pos == run.began);
+        // The turn has no effects yet, and no earlier try, whose span has that id already.
+        let first = state.failures == 0 && run.map_or(state.turn_calls == 0, |run| state.pos == run.began);
         let own = if first { "countersign.span_id" } else { "countersign.first_span_id" };
         span.record("countersign.trace_id", trace_id(&state.session_id, state.turns));
         span.record(own, first_span_id(&state.session_id, state.turns));
@@ -401,6 +401,7 @@ pub(super) fn told(part: &Weak<Span>, before: &State, entries: &[Arc<Entry>]) {
                 }
             }
             Record::Answered(answered) => event(&span(), "decided", answered.n, None, "answer"),
+            Record::Resumed(resumed) => event(&span(), "decided", resumed.n, None, "resume"),
             Record::TimedOut { n, .. } => event(&span(), "timed_out", *n, None, ""),
             Record::Withdrawn { n, .. } => event(&span(), "withdrawn", *n, None, ""),
             Record::TurnFailed(failed) => {

@@ -50,6 +50,8 @@ pub(crate) struct Pass {
     moved: bool,
     /// Whether the credential was invalid at the last check.
     bad: bool,
+    /// When its owner was last noted as [seen](super::authority::Seen), in Unix seconds.
+    noted: u64,
 }
 
 impl Auth {
@@ -72,6 +74,7 @@ impl Auth {
             keys,
             moved: false,
             bad: false,
+            noted: now(),
         };
         pass.take(known);
         Ok(pass)
@@ -97,6 +100,7 @@ impl Pass {
     /// `unauthenticated`: it is no longer valid.
     pub(crate) fn check(&mut self) -> Result<(), Refusal> {
         if self.is_current() {
+            self.note();
             return Ok(());
         }
         let access = self.access.borrow_and_update().clone();
@@ -112,6 +116,18 @@ impl Pass {
         self.moved |= known.by != self.by;
         self.take(known);
         Ok(())
+    }
+
+    /// Who acts over a connection is seen with each message, and not only when the connection began: their standing
+    /// approvals count from then on (spec P4). Once a second is enough.
+    fn note(&mut self) {
+        let now = now();
+        if let Some((jwt, _)) = &self.keys
+            && now != self.noted
+        {
+            self.noted = now;
+            jwt.seen().note(&self.by, now);
+        }
     }
 
     /// Whether the principal's rights have changed since this was last asked: what it may see must be checked again.

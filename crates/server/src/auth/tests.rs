@@ -186,6 +186,20 @@ async fn x_p4_changed_options_keep_the_keys_and_who_was_seen() {
 }
 
 #[tokio::test]
+async fn x_p4_who_acts_over_a_connection_is_seen_then_and_not_only_when_it_began() {
+    let issuer = Issuer::new();
+    let options = JwtOptions { standing_for: Duration::from_secs(2), ..issuer.options(KeySource::File(issuer.file())) };
+    let auth = Auth::new(Vec::new(), Some(options));
+    auth.renew_keys().await;
+    let mut pass = auth.admit(&issuer.token("ann")).await.expect("known");
+    assert_eq!(maker_of(&auth, "ann"), Ok(()));
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    assert_eq!(maker_of(&auth, "ann"), Err(SuspensionCode::NotSeen));
+    pass.check().expect("the token is good for minutes");
+    assert_eq!(maker_of(&auth, "ann"), Ok(()));
+}
+
+#[tokio::test]
 async fn x_keys_of_another_place_count_until_the_new_one_has_answered_or_has_not() {
     let issuer = Issuer::new();
     let options = issuer.options(KeySource::File(issuer.file()));

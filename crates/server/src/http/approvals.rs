@@ -147,10 +147,9 @@ pub(super) async fn decide(
     )?;
     let request_id = request_id(&headers, body.request_id)?;
     let reply = Reply::of(body.decisions, body.answers.as_deref(), body.resume)?;
-    let (kinds, digest, user_edit_content) = (reply.kinds(), body.digest, body.user_edit_content);
+    let (digest, user_edit_content) = (body.digest, body.user_edit_content);
     let decision = NewDecision { approval_key: key.clone(), reply, digest, user_edit_content, request_id };
     let stored = app.runtime.decide(pass.by(), decision).await.map_err(Problem::of)?;
-    app.metrics.decided(&kinds);
     if params.wait {
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
     }

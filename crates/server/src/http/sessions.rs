@@ -216,7 +216,7 @@ pub(super) async fn send(
         true => app.runtime.message_followed(pass.by(), message).await?,
         false => app.runtime.message(pass.by(), message).await?,
     };
-    app.metrics.message(Transport::Http);
+    app.metrics.message(Transport::Http, &stored);
     match stored.follow {
         Some(subscription) => Ok(events::turn(app, pass, subscription)),
         None => Ok(Json(outcome(&app, &mut pass, &session_id).await?).into_response()),

@@ -266,7 +266,7 @@ impl Connection {
         };
         match stored.await {
             Ok(stored) => {
-                self.app.metrics.message(Transport::WebSocket);
+                self.app.metrics.message(Transport::WebSocket, &stored);
                 self.stored(about.request_id, stored).await
             }
             Err(refusal) => self.refuse(refusal, about).await,
@@ -287,7 +287,6 @@ impl Connection {
                 return Err(resolve::not_in_session(&approval.approval_key, &approval.session_id));
             }
             let reply = Reply::of(approval.decisions, approval.answers.as_deref(), approval.resume)?;
-            let kinds = reply.kinds();
             let new = NewDecision {
                 approval_key: approval.approval_key,
                 reply,
@@ -295,12 +294,10 @@ impl Connection {
                 user_edit_content: approval.user_edit_content,
                 request_id: approval.request_id,
             };
-            let stored = match follow {
-                true => app.runtime.decide_followed(by, new).await?,
-                false => app.runtime.decide(by, new).await?,
-            };
-            app.metrics.decided(&kinds);
-            Ok(stored)
+            match follow {
+                true => app.runtime.decide_followed(by, new).await,
+                false => app.runtime.decide(by, new).await,
+            }
         };
         match stored.await {
             Ok(stored) => self.stored(about.request_id, stored).await,
