@@ -174,7 +174,6 @@ impl Metrics {
             self.messages.get_or_create(&transport.label()).inc();
         }
     }
-    }
 
     /// Counts an attempt to deliver a webhook's message.
     pub(crate) fn attempted(&self, attempt: Attempt) {
