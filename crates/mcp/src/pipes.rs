@@ -219,7 +219,11 @@ impl Line {
                 self.values += 1;
                 self.ended();
             }
-            b':' if self.depth == 1 => self.key = std::mem::take(&mut self.word),
+            b':' if self.depth == 1 => {
+                self.key = std::mem::take(&mut self.word);
+                // Also in a message that is cut after it.
+                self.has_method |= self.key == b"\"method\"";
+            }
             b' ' | b'\t' | b'\r' | b'\n' => {}
             _ => {
                 self.in_string = byte == b'"';
@@ -270,13 +274,9 @@ impl Line {
             return;
         }
         let word = std::mem::take(&mut self.word);
-        match self.key.as_slice() {
-            b"\"id\"" => {
-                let id = serde_json::from_slice(&word).ok();
-                self.id = id.filter(|id: &Value| id.is_number() || id.is_string());
-            }
-            b"\"method\"" => self.has_method = true,
-            _ => {}
+        if self.key == b"\"id\"" {
+            let id = serde_json::from_slice(&word).ok();
+            self.id = id.filter(|id: &Value| id.is_number() || id.is_string());
         }
     }
 }
@@ -407,6 +407,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{"x":NaN}}}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"error":"it broke"}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"cut"#, Some(json!(7))),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"roots/li"#, None),
             (r#"{"jsonrpc":"2.0","id":{},"result":{}}"#, None),
             ("Listening on standard input", None),
             ("\u{0}\u{1}[[[[", None),

@@ -418,6 +418,12 @@ impl RunState {
         self.session.pending_actions().any(|action| action.call == call)
     }
 
+    /// Whether the very request that a decision was made on is pending.
+    pub(crate) fn asks(&self, staged: &Staged) -> bool {
+        let digest = staged.decision.digest.as_deref();
+        self.session.pending_actions().any(|action| action.call == staged.call && Some(&*action.digest) == digest)
+    }
+
     /// The session's journal, in order.
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {

@@ -31,6 +31,13 @@ test("x: a small text that would keep the page busy for minutes is shown as it w
     lines: "> *a\n".repeat(n) + "> a*\n".repeat(n),
     struck: "~~a ".repeat(n) + " a~~".repeat(n),
     images: "![".repeat(n) + "a" + "](b)".repeat(n),
+    // Ten kilobytes that are four million cells.
+    table: "|a".repeat(1500) + "\n" + "|-".repeat(1500) + "\n" + "|x\n".repeat(1500),
+    quoted: "> |" + "a|".repeat(1500) + "\n> |" + "-|".repeat(1500) + "\n" + "> |x\n".repeat(1500),
+    brackets: "[".repeat(10 * n) + "x" + "]".repeat(10 * n),
+    code: Array.from({ length: 600 }, (_, i) => "`".repeat(i + 1) + "a").join(" "),
+    inner: "- x\n  - y\n    - z\n".repeat(4 * n),
+    lazy: "> x\r" + "x\r".repeat(16 * n),
   };
   for (const [name, text] of Object.entries(hostile)) {
     const begun = performance.now();
@@ -48,6 +55,11 @@ test("u1: what people and agents write is Markdown, however long", () => {
     "- **a**: `*.ts`, *b*\n".repeat(3000),
     "```c\nint some_long_name = a * b[i] * snake_case_name;\n".concat("x_y_z = p * q;\n".repeat(3000), "```"),
     "| **a** | _b_ |\n| --- | --- |\n".concat("| **a** | _b_ |\n".repeat(300)),
+    "A *word* and a **strong one**.\r\n\r\n".repeat(1000),
+    ("| a ".repeat(20) + "|\n" + "|---".repeat(20) + "|\n" + "| x ".repeat(20).concat("|\n").repeat(100) + "\n").repeat(8),
+    "- one\n  - two, with a [link](https://example.com) and `code`\n".repeat(1500),
+    "See [this](https://example.com/a) and `that`. ".repeat(1000),
+    "```json\n" + '  "key": [1, 2],\n'.repeat(2500) + "```",
   ];
   expect(texts.map(isDeep)).toEqual(texts.map(() => false));
 });

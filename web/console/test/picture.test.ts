@@ -65,3 +65,17 @@ test("g7: the graph of a session that starts over is that of now", async () => {
   await read();
   expect(marked(page)).toEqual(["a"]);
 });
+
+test("g7: an answer about the session before it started over is not shown", async () => {
+  let answer = () => {};
+  const old = { agent: "trader", session_id: "s", seq: 90, status: "running", drawing: { nodes, edges: [], current: [{ node: "b", running: 1, waiting: 0 }] } };
+  vi.spyOn(http, "sessionGraph").mockImplementationOnce(() => new Promise((resolve) => (answer = () => resolve(old as never))));
+  const { page, draw } = await show(panel(90));
+  await read();
+  await draw(panel(0));
+  await act(async () => answer());
+  at("a", 2);
+  await draw(panel(2));
+  await read();
+  expect(marked(page)).toEqual(["a"]);
+});

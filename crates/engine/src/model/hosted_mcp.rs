@@ -88,7 +88,8 @@ impl std::fmt::Debug for HostedMcp {
 
 impl HostedMcp {
     /// A server under a label: letters, digits, `_` and `-`, at most 64, which begins and ends with a letter or digit
-    /// and does not contain `__`. The provider asks about all of its calls, and each needs a decision here.
+    /// and does not contain `__`. The provider asks about all of its calls, and each needs a decision here. No other tool of
+    /// the agent can have a name that begins with `mcp__LABEL__`.
     ///
     /// # Errors
     /// The label or the address is invalid; the text says how to fix it.

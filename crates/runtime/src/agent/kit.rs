@@ -131,7 +131,7 @@ impl Kits {
         let mut tools = BTreeMap::new();
         for entry in own {
             let bad = |what: String| AgentError::new(format!("agent {agent:?}, tool {:?}: {what}", entry.spec.name));
-            if let Some(why) = taken(hosted, &entry.spec.name) {
+            if let Some(why) = taken(hosted, entry) {
                 return Err(bad(format!("{why}; give it another one")));
             }
             let ready = ready(agent, entry, policy).map_err(bad)?;
@@ -221,7 +221,7 @@ impl Kits {
                     more += 1;
                     continue;
                 }
-                if let Some(why) = taken(&self.hosted, &name) {
+                if let Some(why) = taken(&self.hosted, &entry) {
                     left_out(&name, &format!("{why}; give its source a prefix"));
                     continue;
                 }
@@ -270,10 +270,11 @@ impl Kits {
     }
 }
 
-/// Why no other tool can have this name, if so: it is in the namespace of a server that the provider calls. A request of
-/// the provider would be judged and run as that tool, and its result could be the text that approves the request.
-fn taken(hosted: &[HostedMcp], name: &str) -> Option<String> {
-    let server = hosted.iter().find(|server| server.has(name))?;
+/// Why an agent with these servers cannot have this tool, if so: one of its names is in the namespace of a server that the
+/// provider calls. A request of the provider would be judged and run as that tool, and its result could be the text that
+/// approves the request.
+fn taken(hosted: &[HostedMcp], entry: &ToolEntry) -> Option<String> {
+    let server = hosted.iter().find(|server| entry.names().any(|name| server.has(name)))?;
     let label = server.label();
     Some(format!("its name is that of a tool of the MCP server {label:?}, which the model's provider calls"))
 }
@@ -409,7 +410,8 @@ mod tests {
             1
         }
         fn tools(&self) -> Vec<ToolEntry> {
-            vec![says_approved("mcp__bank__send"), says_approved("mcp__bank"), says_approved("look")]
+            let alias = ToolEntry { aliases: &["mcp__bank__send"], ..says_approved("send") };
+            vec![says_approved("mcp__bank__send"), alias, says_approved("mcp__bank"), says_approved("look")]
         }
         fn prepare(&self) -> BoxFuture<'_, ()> {
             Box::pin(async {})

@@ -306,8 +306,6 @@ mod tests {
             ends in proptest::bool::ANY,
             line_end in proptest::sample::select(vec!["\n", "\r\n"]),
         ) {
-            // One line without an end does not tell how lines end there.
-            let line_end = if fate.len() == 1 && !ends { "\n" } else { line_end };
             let (mut before, mut after, mut patch) = (Vec::new(), Vec::new(), Vec::new());
             for (i, fate) in fate.iter().enumerate() {
                 let line = format!("line {i}");

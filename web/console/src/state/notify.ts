@@ -15,14 +15,22 @@ type Notifying = "on" | "off" | "denied" | "unsupported";
 
 const KEY = "notify";
 
-function stored(): Notifying {
-  if (typeof Notification === "undefined" || !isSecureContext) return "unsupported";
+/** Whether this page can notify, as far as that is known. */
+let canNotify = mayNotify();
+
+function mayNotify(): boolean {
+  if (typeof Notification === "undefined" || !isSecureContext) return false;
   try {
     // Not shown without permission. Phones let only service workers notify: they must not promise anything.
     if (Notification.permission !== "granted") new Notification("");
+    return true;
   } catch {
-    return "unsupported";
+    return false;
   }
+}
+
+function stored(): Notifying {
+  if (!canNotify) return "unsupported";
   if (readLocal(KEY) !== "on") return "off";
   return Notification.permission === "granted" ? "on" : "denied";
 }
@@ -91,6 +99,7 @@ function show(rows: ListedApproval[], title: string, body = "", open?: string): 
     shown.set(notification, keysOf(rows));
   } catch {
     // It was allowed once, in a browser that lets only service workers notify.
-    notifying.set("unsupported");
+    canNotify = false;
+    notifying.set(stored());
   }
 }

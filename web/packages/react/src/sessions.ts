@@ -57,7 +57,7 @@ const FRAME_MS = 100;
 /** The minimum number of messages read from a session's end, and with each look further up: turns are read whole. */
 const MESSAGES = 80;
 
-/** The longest wait for earlier ones: a stalled network would never end it. */
+/** The longest wait for the next of the earlier ones: a stalled network would never end it. */
 const EARLIER_MS = 60_000;
 
 /** For how many sessions that nobody follows the view is kept, and how many missing ones are remembered. */
@@ -206,8 +206,19 @@ export class Sessions {
     const before = this.get(id).view.firstSeq;
     if (before === undefined) return;
     const events: SessionEvent[] = [];
-    const signal = AbortSignal.timeout(EARLIER_MS);
-    for await (const event of http.events(id, { last: MESSAGES, before, signal })) events.push(event);
+    // A slow network may take longer for all of them: with one limit for all they could never be read.
+    const stalled = new AbortController();
+    const wait = () => setTimeout(() => stalled.abort(new DOMException("nothing came", "TimeoutError")), EARLIER_MS);
+    let timer = wait();
+    try {
+      for await (const event of http.events(id, { last: MESSAGES, before, signal: stalled.signal })) {
+        events.push(event);
+        clearTimeout(timer);
+        timer = wait();
+      }
+    } finally {
+      clearTimeout(timer);
+    }
     // Its view may have started over meanwhile.
     if (this.get(id).deleted || this.get(id).view.firstSeq !== before) return;
     this.#set(id, { view: withEarlier(this.get(id).view, foldAll(emptySession(id), events)) });

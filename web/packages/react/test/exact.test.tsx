@@ -36,16 +36,16 @@ it("s12 shows a moment that does not exist, and never an empty field in its plac
 
 it("u1 tells screen readers what is wrong with an argument whose name has a space", async () => {
   const [action] = request().actions;
-  const properties = { "unit price": { type: "number", description: "In dong." }, to: { type: "object", properties: { "full name": { type: "string", description: "As in the passport." } } } };
+  const properties = { "unit price": { type: "number", description: "In dong." }, "unit%price": { type: "number", description: "In percent." }, "to-full name": { type: "string", description: "To all." }, to: { type: "object", properties: { "full name": { type: "string", description: "As in the passport." } } } };
   const approval = request({
-    actions: [{ ...action!, args: { "unit price": 1, to: { "full name": "A" } } }],
+    actions: [{ ...action!, args: { "unit price": 1, "unit%price": 2, "to-full name": "B", to: { "full name": "A" } } }],
     reviewConfigs: [{ allowed_decisions: ["approve", "edit", "reject"], args_schema: { type: "object", properties } }],
   });
   const { page } = await show(<ApprovalCard approval={approval} />);
   await click(labelled(page, "Edit"));
-  const [price, name] = [...page.querySelectorAll<HTMLInputElement>('[data-part="editor"] input')];
+  const [price, share, all, name] = [...page.querySelectorAll<HTMLInputElement>('[data-part="editor"] input')];
   await write(price!, "x");
   const described = (field: Element) => (field.getAttribute("aria-describedby") ?? "").split(" ").map((id) => document.getElementById(id)?.textContent);
   expect(described(price!)).toEqual([expect.stringMatching(/^In dong\..*number/)]);
-  expect(described(name!)).toEqual(["As in the passport."]);
+  expect([share, all, name].map((one) => described(one!))).toEqual([["In percent."], ["To all."], ["As in the passport."]]);
 });

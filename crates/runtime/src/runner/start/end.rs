@@ -195,8 +195,9 @@ impl Session {
             state.once = before.once.clone();
         }
         state.guardrails.clone_from(&self.watch.seen().guardrails);
-        // The decisions that cannot take effect yet, except those on interruptions withdrawn since.
-        state.staged = self.kept.iter().filter(|staged| state.waits(staged.call)).cloned().collect();
+        // The decisions that cannot take effect yet, except those on requests withdrawn or replaced since: on a later
+        // request about the same call they could neither take effect nor be retracted.
+        state.staged = self.kept.iter().filter(|staged| state.asks(staged)).cloned().collect();
         state
     }
 

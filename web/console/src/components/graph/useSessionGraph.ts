@@ -24,16 +24,22 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
   const where = whereabouts(view);
   const known = view.lastSeq > 0;
   const looked = useRef(0);
+  const begun = useRef(0);
 
   useEffect(() => {
     // In a session that starts over the numbers begin again: no later answer would count beside the graph of before.
-    if (!known) setGraph(undefined);
+    if (!known) {
+      begun.current++;
+      setGraph(undefined);
+    }
     if (!online || !known) return;
     let gone = false;
     const look = async () => {
       looked.current = Date.now();
+      const asked = begun.current;
       try {
         const next = await http.sessionGraph(sessionId);
+        if (asked !== begun.current) return;
         // An overtaken answer has nothing new.
         setGraph((before) => (before && before.session_id === sessionId && before.seq > next.seq ? before : next));
         if (!gone) setFailed(false);

@@ -36,8 +36,13 @@ export function FormField(props: FieldProps) {
   return kind === "list" ? <ListField {...props} /> : <PlainField {...props} />;
 }
 
-/** The id of a part. A list of ids has spaces between them, so none may have one inside. */
-export const idOf = (id: string, part: string | number): string => `${id}-${String(part).replaceAll(/\s/g, "%")}`;
+/**
+ * The id of a part. A list of ids has spaces between them, so none may have one inside; and no two parts have the same: the
+ * label or the error of one would be read for the other.
+ */
+export function idOf(id: string, part: string | number): string {
+  return `${id}-${String(part).replaceAll(/[\s%-]/g, (c) => `%${c.charCodeAt(0).toString(16).padStart(4, "0")}`)}`;
+}
 
 function PlainField(props: FieldProps) {
   const { id, field, place, words, disabled, draft, errors, problems, onDraft } = props;
