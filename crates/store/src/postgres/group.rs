@@ -185,10 +185,12 @@ async fn carry_out<S: Shared>(pool: Pool, mut batch: Vec<Waiting<S>>) {
 mod tests {
     use super::{super::connect::pool, *};
 
-    /// It notes with how many others it is carried out. One that is slow takes an hour.
+    /// It notes with how many others it is carried out. One that is slow takes an hour, and one that fails is left over
+    /// by its batch.
     struct Noted {
         batches: Arc<Mutex<Vec<usize>>>,
         is_slow: bool,
+        fails: bool,
     }
 
     impl Shared for Noted {
@@ -199,13 +201,13 @@ mod tests {
         async fn alone(&self, _: &Pool) -> Result<(), StoreError> {
             self.batches.lock().expect("unlocked").push(1);
             tokio::time::sleep(if self.is_slow { Duration::from_secs(3600) } else { Duration::ZERO }).await;
-            Ok(())
+            if self.fails { Err(StoreError::Conflict) } else { Ok(()) }
         }
 
         async fn together(_: &Pool, batch: &[&Noted]) -> Result<Vec<Settled<Noted>>, StoreError> {
             let batches = &batch.first().expect("one").batches;
             batches.lock().expect("unlocked").push(batch.len());
-            Ok(batch.iter().map(|_| Some(Ok(()))).collect())
+            Ok(batch.iter().map(|one| (!one.fails).then_some(Ok(()))).collect())
         }
 
         fn lost(_: &Pool) -> StoreError {
@@ -214,25 +216,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn r9_what_waits_is_done_together_and_what_is_slow_delays_no_others() {
+    async fn r9_what_waits_is_done_together_and_what_is_slow_or_fails_harms_no_others() {
         let url = "postgresql://localhost/none".parse().expect("a URL");
         let group = Group::new(pool(&url, 2, Arc::default()).expect("a pool"));
         let batches = Arc::new(Mutex::new(Vec::new()));
-        let add = |is_slow| group.add(Noted { batches: batches.clone(), is_slow });
+        let add = |is_slow, fails| group.add(Noted { batches: batches.clone(), is_slow, fails });
         let begun = tokio::time::Instant::now();
         let slow = async {
-            add(true).await.expect("done");
+            add(true, false).await.expect("done");
             begun.elapsed()
         };
         let others = async {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            for done in futures::future::join_all((0..70).map(|_| add(false))).await {
-                done.expect("done");
-            }
+            let done = futures::future::join_all((0..70).map(|n| add(false, n == 69))).await;
+            assert_eq!(done.iter().filter(|done| done.is_ok()).count(), 69);
+            assert!(matches!(done.last(), Some(Err(StoreError::Conflict))), "its own error");
             begun.elapsed()
         };
         let (slow, others) = tokio::join!(slow, others);
         assert!(slow >= Duration::from_secs(3600) && others < Duration::from_secs(1), "{slow:?} {others:?}");
-        assert_eq!(*batches.lock().expect("unlocked"), [1, 32, 32, 6]);
+        assert_eq!(*batches.lock().expect("unlocked"), [1, 32, 32, 6, 1]);
     }
 }
