@@ -45,32 +45,32 @@ const CONFIG: &str = include_str!("countersign.toml");
 const LOCALE: &str = "locale = \"en\"";
 const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
 
-/// Creates missing files, rewrites them in the language of `--locale` unless somebody has edited them, and serves the
-/// demo.
+/// Creates missing files, rewrites them in the language of `--locale`, and for this program if it has moved, unless
+/// somebody has edited them; and serves the demo.
 pub(crate) fn run(demo: &Demo) -> Outcome {
     let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
     let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(&demo.dir).map_err(|error| failed(&demo.dir, &error))?;
     let program = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
     let config = demo.dir.join("countersign.toml");
-    let program = program.to_string_lossy();
+    let program = quoted(&program.to_string_lossy())?;
     let files = [
         ("countersign.toml", LANGUAGES.map(|language| config_text(language, &program))),
-        ("demo.json", LANGUAGES.map(|language| Ok(trader(language).to_owned()))),
-        ("adviser.json", LANGUAGES.map(|language| Ok(adviser(language).to_owned()))),
+        ("demo.json", LANGUAGES.map(|language| trader(language).to_owned())),
+        ("adviser.json", LANGUAGES.map(|language| adviser(language).to_owned())),
     ];
     let mut found = Vec::new();
     for (name, texts) in files {
         let path = demo.dir.join(name);
-        let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
         let there = match fs::read_to_string(&path) {
-            Ok(there) => Some(there),
+            Ok(text) => Some((for_program(&text, &program), text)),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed(&path, &error).into()),
         };
         found.push((path, texts, there));
     }
-    let changed = found.iter().find(|(_, texts, there)| there.as_ref().is_some_and(|there| !texts.contains(there)));
+    let changed =
+        found.iter().find(|(_, texts, there)| there.as_ref().is_some_and(|(renewed, _)| !texts.contains(renewed)));
     if let (Some((path, ..)), Some(_)) = (changed, demo.locale) {
         eprintln!(
             "warning: {} has been changed, so the files of the demo stay as they are; --locale has no effect on them",
@@ -80,8 +80,12 @@ pub(crate) fn run(demo: &Demo) -> Outcome {
     // Without `--locale` the demo stays in its language, and an edited one is not changed at all.
     let stays = demo.locale.is_none() || changed.is_some();
     for (path, texts, there) in &found {
-        let text = &texts[language as usize];
-        if there.as_ref().is_none_or(|there| !stays && there != text) {
+        let text = match there {
+            Some((renewed, _)) if stays && texts.contains(renewed) => renewed,
+            Some((_, text)) if stays => text,
+            _ => &texts[language as usize],
+        };
+        if there.as_ref().is_none_or(|(_, there)| there != text) {
             fs::write(path, text).map_err(|error| failed(path, &error))?;
         }
     }
@@ -153,17 +157,30 @@ const TEXTS: [[&str; 3]; 13] = [
     ],
 ];
 
-fn config_text(language: Language, program: &str) -> Result<String, String> {
+/// A program in TOML: JSON strings are TOML strings too.
+fn quoted(program: &str) -> Result<String, String> {
+    serde_json::to_string(program).map_err(|error| error.to_string())
+}
+
+/// The same configuration with this program, [quoted]: one that has since been moved or removed may have written it.
+fn for_program(text: &str, program: &str) -> String {
+    let line = |line: &str| match line.find(", \"demo-tool\"") {
+        Some(end) if line.starts_with("command = [") => format!("command = [{program}{}", &line[end..]),
+        _ => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+/// `program` is [quoted].
+fn config_text(language: Language, program: &str) -> String {
     let locale = language.pick(["en", "vi", "zh"]);
-    // JSON strings are TOML strings too.
-    let program = serde_json::to_string(program).map_err(|error| error.to_string())?;
     let mut text = CONFIG
         .replace(LOCALE, &format!("locale = \"{locale}\""))
         .replace(PROGRAM, &format!("{program}, \"demo-tool\""));
     for texts in TEXTS {
         text = text.replace(texts[0], language.pick(texts));
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]
@@ -172,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_placeholders_are_there() {
-        let text = config_text(Language::Vi, "/a \"b\"/countersign").expect("a text");
+        let text = config_text(Language::Vi, &quoted("/a \"b\"/countersign").expect("TOML"));
         assert!(text.contains("locale = \"vi\""));
         assert!(TEXTS.iter().all(|[en, vi, _]| CONFIG.contains(en) && text.contains(vi) && !text.contains(en)));
         assert_eq!(text.matches(r#"["/a \"b\"/countersign", "demo-tool","#).count(), 2);
@@ -182,7 +199,7 @@ mod tests {
     #[test]
     fn u3_the_demo_names_buy_and_sell_in_the_language_of_its_reader_and_their_values_stay() {
         for (language, verbs) in [(Language::Vi, ["Mua", "Bán"]), (Language::Zh, ["买入", "卖出"])] {
-            let config = config_text(language, "countersign").expect("a text");
+            let config = config_text(language, "\"countersign\"");
             for english in ["The share", "Places an order", "Order:"] {
                 assert!(!config.contains(english), "{english} in {config}");
             }
@@ -194,6 +211,13 @@ mod tests {
                 assert!(trader(language).contains(&format!("\\\"side\\\": \\\"{value}\\\"")), "{value} in the script");
             }
         }
+    }
+
+    #[test]
+    fn u3_a_demo_that_a_program_elsewhere_made_is_this_programs() {
+        let [old, new] = ["/old/a, b/countersign", "/new/countersign"].map(|path| quoted(path).expect("TOML"));
+        assert_eq!(for_program(&config_text(Language::Vi, &old), &new), config_text(Language::Vi, &new));
+        assert_eq!(for_program(trader(Language::En), &new), trader(Language::En));
     }
 
     #[test]
