@@ -22,9 +22,10 @@ export default defineConfig({
   testDir: ".",
   testMatch: "*.spec.ts",
   // Far more than any takes, since other tests run meanwhile: of those that are usually done in 10 s some took 50.
-  timeout: 240_000,
-  // Longer than Chromium's lock on its cache: a tab waits up to 20 s for a file that another tab is just storing.
-  expect: { timeout: 45_000 },
+  timeout: 360_000,
+  // Longer than Chromium's lock on its cache: a tab waits up to 20 s for a file that another tab is just storing. And than
+  // a page needs beside other tests: at a load of 40 some took 50 s to their first request.
+  expect: { timeout: 90_000 },
   fullyParallel: true,
   workers: 2,
   reporter: [["list"], ["./support/failures.ts"]],

@@ -54,9 +54,8 @@ impl Server {
     ) -> Result<Started, String> {
         let log = fs::File::options().create(true).append(true).open(world.path("server.log"));
         let log = log.map_err(|error| format!("the server's log cannot be written: {error}"))?;
-        // Many servers at once leave other tests on this machine, such as a browser's, their share of the processors.
-        let mut command = Command::new("nice");
-        command.args(["-n", "10"]).arg(&world.program).args(["serve", "--config"]).arg(config);
+        let mut command = Command::new(&world.program);
+        command.args(["serve", "--config"]).arg(config);
         command
             .env_remove("COUNTERSIGN_FAILPOINT")
             .env("COUNTERSIGN_KILLED_FROM_OUTSIDE", "1")

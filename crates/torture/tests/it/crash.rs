@@ -7,13 +7,14 @@ use countersign_torture::{
 };
 use tokio::task::JoinSet;
 
-use crate::{base, seed};
+use crate::{base, place, seed};
 
 /// Worlds that are played at the same time. They wait more than they work.
 const LANES: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() {
+    let _place = place();
     let mut report = Report::default();
     for point in POINTS {
         let mut lanes = JoinSet::new();
@@ -31,6 +32,7 @@ async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing() {
+    let _place = place();
     let report = torture::random(&base(), seed(), 16, 128, false).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
     assert_eq!(report.untried(Kind::One, 1, &RANDOM), Vec::<String>::new(), "{report}");
@@ -40,6 +42,7 @@ async fn r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_noth
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r3_acknowledged_requests_survive_a_kill_or_a_power_cut_at_that_very_moment() {
+    let _place = place();
     let report = torture::random(&base(), seed() + 1, 4, 100, true).await.unwrap_or_else(|what| panic!("{what}"));
     println!("{report}");
     assert_eq!(report.all_faults(), 100, "{report}");

@@ -9,7 +9,7 @@ use countersign_torture::{
 use serde_json::{Value, json};
 use tokio::{sync::Barrier, task::JoinSet};
 
-use crate::{base, seed};
+use crate::{base, place, seed};
 
 /// Clients that answer the same question.
 const CLIENTS: usize = 8;
@@ -41,6 +41,7 @@ fn reply(session: &str, key: &str, i: usize, kind: usize) -> (Value, Option<Valu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
+    let _place = place();
     const RACES: usize = 60;
     let arena = Arena::open(&base(), Ground::One, None).await.expect("a server");
     let session = "asked".to_owned();
@@ -100,6 +101,7 @@ async fn r2_q3_of_eight_clients_one_answers_and_all_others_are_told_what() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_q4_answers_and_the_deadline_have_one_winner() {
+    let _place = place();
     const SESSIONS: usize = 32;
     let arena = Arena::open(&base(), Ground::One, Some(1)).await.expect("a server");
     let sessions: Vec<String> = (0..SESSIONS).map(|i| format!("late{i}")).collect();

@@ -7,7 +7,7 @@ use countersign_torture::{
     world::{Base, Switch},
 };
 
-use crate::{different, seed};
+use crate::{different, place, seed};
 
 /// Whether all of these happened.
 fn happened(report: &Report, faults: impl IntoIterator<Item = &'static str>) {
@@ -21,6 +21,7 @@ fn labels(base: &Base) -> impl Iterator<Item = &'static str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_r3_r4_r7_sessions_that_leave_memory_whenever_they_pause_lose_nothing_in_kills() {
+    let _place = place();
     let base = different(&[Switch::Evicted]);
     let report = torture::random(&base, seed(), 10, 30, false).await.unwrap_or_else(|what| panic!("{what}"));
     happened(&report, labels(&base).chain([OUTSIDE]));
@@ -28,6 +29,7 @@ async fn r1_r3_r4_r7_sessions_that_leave_memory_whenever_they_pause_lose_nothing
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_replay_shows() {
+    let _place = place();
     let base = different(&[Switch::Reconnecting]);
     let report = torture::random(&base, seed(), 10, 20, false).await.unwrap_or_else(|what| panic!("{what}"));
     happened(&report, labels(&base).chain([OUTSIDE]));
@@ -36,6 +38,7 @@ async fn r7_people_who_connect_anew_after_every_3_events_see_in_all_what_a_repla
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r6_deadlines_fire_from_the_store_though_whoever_asked_fires_none() {
+    let _place = place();
     let base = different(&[Switch::Timerless]);
     let report = torture::random(&base, seed(), 5, 10, false).await.unwrap_or_else(|what| panic!("{what}"));
     happened(&report, labels(&base).chain([OUTSIDE]));
@@ -44,6 +47,7 @@ async fn r6_deadlines_fire_from_the_store_though_whoever_asked_fires_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r2_r4_r5_r6_r7_each_request_at_another_node_and_none_is_notified_or_has_paused_sessions_or_timers_in_memory() {
+    let _place = place();
     let base = different(&[Switch::Evicted, Switch::Polling, Switch::Hopping, Switch::Timerless]);
     let report = nodes::random(&base, seed(), 3, 9, 12).await.unwrap_or_else(|what| panic!("{what}"));
     happened(&report, labels(&base).chain([OUTSIDE, nodes::LOST_COMMIT, nodes::HELD]));

@@ -8,7 +8,7 @@ use countersign_torture::{
 };
 use serde_json::{Value, json};
 
-use crate::base;
+use crate::{base, place};
 
 async fn serve(world: &World, failpoint: Option<&str>) -> Box<Server> {
     match Server::start(world, failpoint).await {
@@ -34,6 +34,7 @@ async fn read(conn: &mut Conn, follow: &mut Follow, last: impl Fn(&Value) -> boo
 /// has seen its start must reach the same state as one that has not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_a_block_lost_in_a_crash_can_be_followed_by_a_cancel() {
+    let _place = place();
     for subscribed_first in [true, false] {
         let world = World::new(&base(), false).expect("a world");
         let mut server = serve(&world, Some("model.mid_stream:4")).await;
