@@ -1,6 +1,6 @@
 //! F: several calls, of which some are decided.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use countersign::{
     Agent, CancelHandle, Decision, DecisionError, DecisionType, RunConfig, RunError, RunErrorKind, RunResult, RunState,
@@ -159,29 +159,6 @@ async fn s8_what_cannot_be_decided_in_part_waits_for_the_rest() {
     again.state.reject(&item(&again, "c1")).expect("rejected");
     super::trusted().run(&agent, again.state).await.expect("over");
     assert!(ran(&done).is_empty());
-}
-
-/// It could neither take effect on the new request nor be retracted.
-#[tokio::test]
-async fn s8_p1_a_decision_that_waits_for_the_rest_goes_when_its_request_escalates() {
-    let done = Ran::default();
-    let approval = || Approval::always().timeout(Duration::from_secs(1)).levels(["finance"]).quorum(2);
-    let two = |name: &str| tool(name, &done).needs_approval(approval().escalate(["board"]));
-    let slow = function::tool("slow", "", |_: serde_json::Map<String, serde_json::Value>| async {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        Ok("slow")
-    });
-    let slow = slow.needs_approval(Approval::always().timeout(Timeout::Never));
-    let asked = calls(&[("a", "c1", "{}"), ("b", "c2", "{}"), ("slow", "c3", "{}")]);
-    let agent = Agent::new("Helper", script(&[asked])).tool(two("a")).tool(two("b")).tool(slow);
-    let mut paused = run(&agent, "go").await.expect("paused");
-    for id in ["c1", "c3"] {
-        paused.state.approve(&item(&paused, id)).expect("approved");
-    }
-    let mut again = super::trusted().run(&agent, paused.state).await.expect("paused");
-    let escalated = item(&again, "c1");
-    assert_eq!((ids(&again).len(), again.state.decided(&escalated)), (2, None));
-    again.state.approve(&escalated).expect("nobody has decided on it");
 }
 
 fn waits_for(name: &'static str, done: &Ran, begun: &Arc<tokio::sync::Notify>) -> countersign::tool::ToolEntry {
