@@ -9,7 +9,13 @@ use axum::{
 };
 use countersign_core::refusal::{Code, Refusal, shortened};
 
-use crate::{app::App, http, options::Options, problem::Problem, site};
+use crate::{
+    app::App,
+    http,
+    options::Options,
+    problem::Problem,
+    site::{self, is_this_machine, without_port},
+};
 
 /// Refuses requests from origins and for hosts that are not allowed, whatever the path; allowed origins may read the
 /// answers.
@@ -114,11 +120,6 @@ fn same_host(allowed: &str, host: &str) -> bool {
     }
 }
 
-/// Whether a host, in lower case, is this machine under every server's own names.
-pub(crate) fn is_this_machine(host: &str) -> bool {
-    matches!(without_port(host), "localhost" | "127.0.0.1" | "[::1]")
-}
-
 /// Whether this name refers to a server on this machine.
 fn is_own_name(options: &Options, name: &str) -> bool {
     is_this_machine(name)
@@ -138,14 +139,6 @@ fn split(origin: &str) -> Option<(&str, &str)> {
 
 fn default_port(scheme: &str) -> &'static str {
     if scheme.eq_ignore_ascii_case("https") { "443" } else { "80" }
-}
-
-/// The name without the port; `[::1]:80` is `[::1]`.
-fn without_port(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') && !name.is_empty() => name,
-        _ => authority,
-    }
 }
 
 fn with_port(authority: &str, default: &str) -> (String, String) {

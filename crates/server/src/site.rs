@@ -1,4 +1,4 @@
-//! The origins of pages, as browsers send them.
+//! The origins of pages and the hosts of servers, as browsers send them.
 
 use reqwest::Url;
 
@@ -21,6 +21,19 @@ pub(crate) fn origin(text: &str) -> Option<String> {
             (is_scheme && authority.is_ascii()).then(|| format!("{shell}://{authority}"))
         }
     }
+}
+
+/// The name without the port; `[::1]:80` is `[::1]`.
+pub(crate) fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') && !name.is_empty() => name,
+        _ => authority,
+    }
+}
+
+/// Whether a host, in lower case, is this machine under every server's own names.
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    matches!(without_port(host), "localhost" | "127.0.0.1" | "[::1]")
 }
 
 #[cfg(test)]

@@ -14,8 +14,7 @@ use super::{
 };
 use crate::{
     options::{ConnectionLimits, HEADER_SECONDS, IDLE_SECONDS},
-    origin::is_this_machine,
-    site,
+    site::{self, is_this_machine},
 };
 
 /// The default listen address.
