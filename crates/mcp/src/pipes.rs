@@ -122,8 +122,8 @@ pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>
     Some(line.answered(TOO_MANY).and_then(|error| serde_json::to_string(&error).ok()))
 }
 
-/// The same for an event of a stream, of which the protocol's library drops what it cannot read: an error for the
-/// request that it answers, or that would wait for another answer until its time is over.
+/// The same for an event of a stream. One that cannot be read is replaced by an error for the request that it answers:
+/// the protocol's library would drop it, and the request would wait until its time is over.
 pub(super) fn in_place_of_event(text: &str, warnings: &Warnings) -> Option<Option<String>> {
     let instead = in_place(text, warnings);
     let read = instead.as_ref().map_or(Some(text), Option::as_deref);

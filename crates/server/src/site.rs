@@ -31,7 +31,7 @@ pub(crate) fn without_port(authority: &str) -> &str {
     }
 }
 
-/// Whether a host, in lower case, is this machine under every server's own names.
+/// Whether a host, in lower case and with or without a port, is a name that every machine has for itself.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     matches!(without_port(host), "localhost" | "127.0.0.1" | "[::1]")
 }

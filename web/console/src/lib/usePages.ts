@@ -29,7 +29,7 @@ interface Listed<Row> {
   keep: (which: (row: Row) => boolean) => void;
 }
 
-/** The server's largest page. */
+/** The largest page of most lists; that of the audit log is larger. */
 const MOST = 200;
 
 /**
