@@ -306,3 +306,25 @@ fn r4_a_step_interrupted_by_a_crash_is_asked_about_by_name() {
     assert_eq!(over["status"], "completed", "{over}");
     assert!(!served.outbox().join("s1.txt").exists(), "it is not done again");
 }
+
+#[test]
+fn x_a_served_graph_without_people_is_for_this_machine_only() {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--outbox", "outbox", "--listen", "0.0.0.0:0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program");
+    let deadline = Instant::now() + DEADLINE;
+    while child.try_wait().expect("its state").is_none() {
+        if Instant::now() > deadline {
+            child.kill().expect("killed");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().expect("its output");
+    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("name people with --person"), "{error}");
+}
