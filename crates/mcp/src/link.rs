@@ -91,6 +91,8 @@ pub(super) struct Warned {
     cut: Warnings,
     /// Names that a list lacks.
     names: Warnings,
+    /// Tools that cannot be read.
+    unread: Warnings,
     /// Approved tools that have changed since.
     changed: Warnings,
     /// Calls that got no answer, or were not made.
@@ -107,6 +109,7 @@ impl Warned {
             lists: about(),
             cut: about(),
             names: about(),
+            unread: about(),
             changed: about(),
             calls: about(),
         }

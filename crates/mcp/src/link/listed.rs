@@ -265,8 +265,10 @@ impl ListedTool {
     pub(crate) fn entry(&self, link: &Arc<Link>, idempotent: Option<bool>) -> Option<ToolEntry> {
         let settings = &link.settings;
         if let Some(why) = self.unread.as_deref() {
-            // Quoted, since they may contain text of the server.
-            tracing::warn!(server = &*settings.name, tool = &*self.name, why, "the tool is left out");
+            if let Some(left_out) = link.warned.unread.due() {
+                // Quoted, since they may contain text of the server.
+                tracing::warn!(server = &*settings.name, tool = &*self.name, left_out, why, "the tool is left out");
+            }
             return None;
         }
         let approval = Approval { require: settings.require.of(&self.name), ask: Default::default() };

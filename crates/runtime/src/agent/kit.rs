@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
@@ -28,6 +28,8 @@ use crate::{
 
 /// The maximum number of tools that an agent gets from its sources; the rest are left out.
 const SOURCE_TOOLS: usize = 512;
+/// Why the first of the rest is left out.
+const TOO_MANY: &str = "there are too many tools; this one and the rest are left out";
 
 /// A tool with its compiled schema.
 pub(crate) struct ReadyTool {
@@ -93,6 +95,16 @@ pub(crate) struct Kit {
     tools: BTreeMap<Arc<str>, Arc<ReadyTool>>,
     /// The source versions it was made from.
     versions: Vec<u64>,
+    /// The tools of the sources that it lacks, with the reasons.
+    left_out: BTreeSet<LeftOut>,
+}
+
+/// A tool of a source that an agent does not have.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LeftOut {
+    source: Arc<str>,
+    tool: Arc<str>,
+    why: String,
 }
 
 impl Kit {
@@ -152,7 +164,7 @@ impl Kits {
             }
         }
         let specs: Arc<[ToolSpec]> = own.iter().map(spec_for_model).collect();
-        let kit = Kit { tokens: OnceLock::new(), specs, tools, versions: Vec::new() };
+        let kit = Kit { tokens: OnceLock::new(), specs, tools, versions: Vec::new(), left_out: BTreeSet::new() };
         let mut hosted_tools = Vec::new();
         for (i, server) in hosted.iter().enumerate() {
             let bad = |what: String| {
@@ -202,6 +214,7 @@ impl Kits {
     fn make(&self, versions: Vec<u64>, known: &Kit) -> Kit {
         let mut tools: BTreeMap<Arc<str>, Arc<ReadyTool>> = BTreeMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
+        let mut left_out = BTreeSet::new();
         for entry in &self.own {
             // Compiled when the agent was built.
             if let Some(ready) = known.tools.get(&entry.spec.name) {
@@ -210,53 +223,42 @@ impl Kits {
             }
         }
         for source in &self.sources {
-            let left_out = |name: &str, why: &str| {
-                // Quoted, since they may contain text of the tool's author.
-                tracing::warn!(agent = &*self.agent, source = source.name(), tool = name, why, "the tool is left out");
-            };
-            let mut more = 0;
             for entry in source.tools() {
                 let name = entry.spec.name.clone();
-                if tools.len() >= self.own.len() + SOURCE_TOOLS {
-                    more += 1;
-                    continue;
-                }
-                if let Some(why) = taken(&self.hosted, &entry) {
-                    left_out(&name, &format!("{why}; give its source a prefix"));
-                    continue;
-                }
-                let place = match tools.entry(name.clone()) {
-                    Entry::Vacant(place) => place,
-                    Entry::Occupied(other) => {
-                        tracing::error!(
-                            agent = &*self.agent,
-                            tool = &*name,
-                            "{} has a tool of a name that the agent has from {} already, so it is left out; give one of \
-                             them a prefix, or another name",
-                            from(&entry),
-                            from(&other.get().entry)
-                        );
-                        continue;
-                    }
-                };
-                match ready(&self.agent, &entry, &self.policy) {
+                let is_full = tools.len() >= self.own.len() + SOURCE_TOOLS;
+                let ready = if is_full { Err(TOO_MANY.to_owned()) } else { self.ready(&entry, tools.get(&name)) };
+                match ready {
                     Ok(ready) => {
-                        place.insert(Arc::new(ready));
+                        tools.insert(name, Arc::new(ready));
                         specs.push(spec_for_model(&entry));
                     }
-                    Err(why) => left_out(&name, &why),
+                    Err(why) => drop(left_out.insert(LeftOut { source: source.name().into(), tool: name, why })),
+                }
+                if is_full {
+                    break;
                 }
             }
-            if more > 0 {
-                tracing::warn!(
-                    agent = &*self.agent,
-                    source = source.name(),
-                    more,
-                    "there are too many tools: some are left out"
-                );
-            }
         }
-        Kit { tokens: OnceLock::new(), specs: specs.into(), tools, versions }
+        // A server may announce new tools every second; what is wrong with the others is the same each time.
+        for LeftOut { source, tool, why } in left_out.difference(&known.left_out) {
+            // Quoted, since they may contain text of the tool's author.
+            tracing::warn!(agent = &*self.agent, source = &**source, tool = &**tool, why, "the tool is left out");
+        }
+        Kit { tokens: OnceLock::new(), specs: specs.into(), tools, versions, left_out }
+    }
+
+    /// A tool of a source, unless the agent cannot have it: then why. `other` has its name already.
+    fn ready(&self, entry: &ToolEntry, other: Option<&Arc<ReadyTool>>) -> Result<ReadyTool, String> {
+        if let Some(why) = taken(&self.hosted, entry) {
+            return Err(format!("{why}; give its source a prefix"));
+        }
+        if let Some(other) = other {
+            let other = from(&other.entry);
+            return Err(format!(
+                "the agent has a tool of that name from {other}; give one of them a prefix, or another name"
+            ));
+        }
+        ready(&self.agent, entry, &self.policy)
     }
 
     /// Connects the sources that are not connected, concurrently.
@@ -380,7 +382,10 @@ fn spec_for_model(tool: &ToolEntry) -> ToolSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use futures::future::BoxFuture;
+    use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
     use crate::{
@@ -435,6 +440,57 @@ mod tests {
         assert!(asked.hosted && matches!(asked.entry.approval.require, crate::tool::Require::Always));
         let error = Kits::new(&agent().tool(says_approved("mcp__bank__send")), &policy).err().expect("its own tool");
         assert!(error.to_string().contains("its name is that of a tool of the MCP server \"bank\""), "{error}");
+    }
+
+    /// A server that announces its list again and again, with a tool that no model can call and one of a known name.
+    struct Announces(AtomicU64);
+
+    impl ToolSource for Announces {
+        fn name(&self) -> &str {
+            "announces"
+        }
+        fn describe(&self) -> Value {
+            Value::Null
+        }
+        fn version(&self) -> u64 {
+            self.0.load(Ordering::SeqCst)
+        }
+        fn tools(&self) -> Vec<ToolEntry> {
+            let newest = says_approved(&format!("look_{}", self.version()));
+            vec![says_approved("no name"), says_approved("look"), newest]
+        }
+        fn prepare(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+        fn close(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+    }
+
+    /// Counts what is logged.
+    struct Counts(Arc<AtomicU64>);
+
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Counts {
+        fn on_event(&self, _: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn r9_each_tool_that_is_left_out_is_logged_once_however_often_its_server_announces_its_list() {
+        let source = Arc::new(Announces(AtomicU64::new(1)));
+        let agent = Agent::new("a", |_| async { ModelResponse::text("") }).tool(says_approved("look"));
+        let kits = Kits::new(&agent.tools_of(source.clone()), &Arc::default()).expect("kits");
+        let logged = Arc::new(AtomicU64::new(0));
+        let subscriber = tracing_subscriber::registry().with(Counts(logged.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            for version in 1..5 {
+                source.0.store(version, Ordering::SeqCst);
+                let names: Vec<String> = kits.now().specs.iter().map(|spec| spec.name.to_string()).collect();
+                assert_eq!(names, ["look".to_owned(), format!("look_{version}")]);
+            }
+        });
+        assert_eq!(logged.load(Ordering::SeqCst), 2);
     }
 
     #[test]
