@@ -254,3 +254,12 @@ for (const [reason, says] of [
     }
   });
 }
+
+test("u1: a session that was deleted elsewhere leaves the list once it is opened", async () => {
+  const rows = ["away", "stays"].map((session_id) => ({ session_id, agent: "painter" }) as SessionSummary);
+  sessionList.set({ rows, next: undefined, loaded: true });
+  await show(h(ChatPage, { sessionId: "away", onMenu: () => {} }));
+  expect(sessionList.get().rows).toHaveLength(2);
+  await act(async () => sessions.deleted("away"));
+  expect(sessionList.get().rows.map((row) => row.session_id)).toEqual(["stays"]);
+});

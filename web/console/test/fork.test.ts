@@ -5,7 +5,9 @@ import { CountersignError } from "@countersign/client";
 import { PastButton } from "../src/components/PastButton.js";
 import { http } from "../src/state/connection.js";
 import { route } from "../src/state/route.js";
-import { click, show } from "./page.js";
+import { PointEdit } from "../src/components/past/PointEdit.js";
+import { editableAt } from "../src/lib/past.js";
+import { click, show, write } from "./page.js";
 
 const point = (n: number) => ({ checkpoint: `p${n}`, after: "message", seq: n, at: "2026-01-01T00:00:00Z", pending: [] });
 const answers: { resolve: (session: never) => void; reject: (error: Error) => void }[] = [];
@@ -86,4 +88,24 @@ test("g6: it is said why the server refuses a changed call", async () => {
   await failsWith(new CountersignError("invalid_edit", "edit.calls[0]: …", { status: 400, byServer: true, details: { index: 0, errors } }));
   const said = [...page.querySelectorAll("[role=alert] li")].map((one) => one.textContent?.trim());
   expect(said).toEqual(["price The server says: 2 is more than 1", "The server says: the policy refuses the edited call: too late"]);
+});
+
+test("g6: another text at an earlier point stands where the text of the message stood", async () => {
+  const block = (index: number, of: object) => ({ index, seq: 1, ...of });
+  const source = { type: "url" as const, url: "https://example.org/a.png" };
+  const image = { type: "image" as const, source };
+  const orders: [blocks: object[], sent: object[]][] = [
+    [[{ type: "text", text: "Before" }, image], [{ type: "text", text: "New" }, image]],
+    [[image, { type: "text", text: "Between" }, image], [image, { type: "text", text: "New" }, image]],
+    [[image], [image, { type: "text", text: "New" }]],
+  ];
+  for (const [blocks, sent] of orders) {
+    const view = { messages: [{ role: "user", seq: 1, id: "m", blocks: blocks.map((of, i) => block(i, of)) }], approvals: {} };
+    const editable = editableAt(view as never, { ...point(1), status: "running" } as never);
+    const onFork = vi.fn();
+    const { page } = await show(h(PointEdit, { editable, busy: false, onFork }));
+    await write(page.querySelector("textarea"), "New");
+    await click(page.querySelector(".past-edit button"));
+    expect(onFork).toHaveBeenCalledWith({ message: sent });
+  }
 });

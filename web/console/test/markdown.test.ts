@@ -38,6 +38,10 @@ test("x: a small text that would keep the page busy for minutes is shown as it w
     code: Array.from({ length: 600 }, (_, i) => "`".repeat(i + 1) + "a").join(" "),
     inner: "- x\n  - y\n    - z\n".repeat(4 * n),
     lazy: "> x\r" + "x\r".repeat(16 * n),
+    each: "> x\n\n".repeat(4 * n),
+    notes: Array.from({ length: 2 * n }, (_, i) => `x[^${i}]\n\n[^${i}]: y\n\n`).join(""),
+    items: "- x\n".repeat(30 * n),
+    paragraphs: "x\n\n".repeat(30 * n),
   };
   for (const [name, text] of Object.entries(hostile)) {
     const begun = performance.now();
@@ -59,6 +63,8 @@ test("u1: what people and agents write is Markdown, however long", () => {
     ("| a ".repeat(20) + "|\n" + "|---".repeat(20) + "|\n" + "| x ".repeat(20).concat("|\n").repeat(100) + "\n").repeat(8),
     "- one\n  - two, with a [link](https://example.com) and `code`\n".repeat(1500),
     "See [this](https://example.com/a) and `that`. ".repeat(1000),
+    "> A line of a long quote\n".repeat(1500),
+    "It says so[^1].\n\n[^1]: There.\n\n".repeat(200),
     "```json\n" + '  "key": [1, 2],\n'.repeat(2500) + "```",
   ];
   expect(texts.map(isDeep)).toEqual(texts.map(() => false));

@@ -2,9 +2,10 @@
 /** The graph beside the chat, while its session goes on. */
 import { act, createElement as h } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
-import { emptySession, type SessionView } from "@countersign/client";
+import { CountersignError, emptySession, type SessionView } from "@countersign/client";
 import { GraphPanel } from "../src/components/graph/GraphPanel.js";
 import * as graph from "../src/lib/graph.js";
+import { catalogues } from "../src/i18n/all.js";
 import { client, http } from "../src/state/connection.js";
 import { show } from "./page.js";
 import { Socket } from "./socket.js";
@@ -78,4 +79,21 @@ test("g7: an answer about the session before it started over is not shown", asyn
   await draw(panel(2));
   await read();
   expect(marked(page)).toEqual(["a"]);
+});
+
+test("g7: a graph that could not be read is read again, though nothing happens in its session", async () => {
+  vi.useFakeTimers();
+  try {
+    const reading = vi.spyOn(http, "sessionGraph").mockRejectedValue(new CountersignError("unreachable", "Gone."));
+    const { page } = await show(panel(2));
+    await act(() => vi.advanceTimersByTimeAsync(300));
+    expect(page.querySelector(".graph-note")?.textContent).toBe(catalogues.en["graph.failed"]);
+    const before = reading.mock.calls.length;
+    at("a", 2);
+    await act(() => vi.advanceTimersByTimeAsync(6_000));
+    expect(reading.mock.calls.length).toBe(before + 1);
+    expect(marked(page)).toEqual(["a"]);
+  } finally {
+    vi.useRealTimers();
+  }
 });

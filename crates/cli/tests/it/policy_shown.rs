@@ -14,6 +14,7 @@ require = true
 levels = ["legal", "admin"]
 not_self = true
 timeout = 60
+reminders = [20]
 
 [[policy.rules]]
 tool = "delete_*"
@@ -37,8 +38,8 @@ async fn p1_an_auditor_reads_the_policy_in_force_and_nobody_else_does() {
                 "name": "Large", "tools": ["execute_*"], "agents": ["trader"], "roles": none, "when": "args.quantity >= 100",
                 "effect": "ask",
                 "ask": {
-                    "levels": ["legal", "admin"], "quorum": 1, "not_self": true, "timeout": 60, "escalate": none, "reminders": none,
-                    "reassign": none, "allowed_decisions": ["approve", "edit", "reject", "defer"],
+                    "levels": ["legal", "admin"], "quorum": 1, "not_self": true, "timeout": 60, "escalate": none,
+                    "reminders": [20], "reassign": none,
                 },
             },
             {
@@ -58,12 +59,23 @@ async fn p1_an_auditor_reads_the_policy_in_force_and_nobody_else_does() {
 #[tokio::test]
 async fn p1_without_tokens_the_policy_is_for_everybody_and_says_what_the_tools_ask() {
     let server = Setup::one_trade(Store::Memory)
-        .trade(r#"approval = { require = "args.quantity > 1", levels = ["admin"] }"#)
+        .trade(r#"approval = { require = "args.quantity > 1", allowed_decisions = ["reject", "approve"] }"#)
         .start()
         .await;
     let policy = server.get("/v1/policy").await.ok();
     assert_eq!(policy["rules"], json!([]));
     let trade = policy["tools"].as_array().unwrap().iter().find(|tool| tool["tool"] == "execute_trade").unwrap();
     assert_eq!((&trade["effect"], &trade["condition"]), (&json!("ask"), &json!("args.quantity > 1")));
-    assert_eq!(trade["ask"]["levels"], json!(["admin"]));
+    // What the tool does not say itself, a rule may say, so no default is shown as if it had said it.
+    let none: [&str; 0] = [];
+    let set = json!({
+        "quorum": 1, "not_self": false, "escalate": none, "reminders": none, "reassign": none,
+        "allowed_decisions": ["reject", "approve"],
+    });
+    assert_eq!(trade["ask"], set);
+    let defaults = json!({
+        "levels": ["user"], "quorum": 1, "not_self": false, "timeout": 300, "escalate": none, "reminders": none,
+        "reassign": none, "allowed_decisions": ["approve", "edit", "reject", "defer"],
+    });
+    assert_eq!(policy["defaults"], defaults);
 }

@@ -7,6 +7,7 @@ use countersign_core::{
     call::{
         gate::{Ask, DecisionType, Risk},
         reviewer::Reviewer,
+        timeout::Timeout,
     },
     journal::{draft::ToolKind, record::Kind},
     refusal::Refusal,
@@ -26,6 +27,8 @@ use crate::{
 pub struct PolicyView {
     /// Its version, as named in requests and in the audit log.
     pub version: Arc<str>,
+    /// How people are asked where neither a rule nor the tool says it.
+    pub defaults: AskView,
     /// The operator's rules, in order. The first one that matches a call applies together with the tool's own approval;
     /// the stricter of the two wins.
     pub rules: Vec<PolicyRuleView>,
@@ -105,18 +108,20 @@ pub enum Effect {
     Deny,
 }
 
-/// How people are asked. What this rule or tool does not set is shown as its default; where the other of the two sets
-/// it, that counts.
+/// How people are asked, as far as this rule or tool says it. For what is absent, the other of the two counts, and where
+/// that does not say it either, the defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AskView {
     /// Who must approve, one after the other; `user` is the session's owner.
-    pub levels: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Vec<String>>,
     /// How many different people must approve at each level.
     pub quorum: u32,
     /// Whether those who requested it may not approve it.
     pub not_self: bool,
     /// Seconds until it is rejected or escalated; 0: it waits forever.
-    pub timeout: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u32>,
     /// Who is asked in turn when the deadline expires.
     pub escalate: Vec<String>,
     /// When its reviewers are reminded: seconds after they were asked.
@@ -124,24 +129,33 @@ pub struct AskView {
     /// The roles to which it may be reassigned.
     pub reassign: Vec<String>,
     /// What a reviewer may do.
-    pub allowed_decisions: Vec<DecisionType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_decisions: Option<Vec<DecisionType>>,
     /// How much is at stake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub risk: Option<Risk>,
 }
 
 impl AskView {
+    fn defaults() -> AskView {
+        AskView::of(&Ask {
+            levels: vec![Reviewer::Owner],
+            timeout: Timeout::of(Kind::Approval.timeout_seconds(Timeout::Default)),
+            allowed: Some(DecisionType::DEFAULT.to_vec()),
+            ..Ask::default()
+        })
+    }
+
     fn of(ask: &Ask) -> AskView {
-        let levels = if ask.levels.is_empty() { &[Reviewer::Owner] } else { &*ask.levels };
         AskView {
-            levels: Reviewer::names(levels),
+            levels: (!ask.levels.is_empty()).then(|| Reviewer::names(&ask.levels)),
             quorum: ask.quorum,
             not_self: ask.not_self,
-            timeout: Kind::Approval.timeout_seconds(ask.timeout),
+            timeout: (!ask.timeout.is_default()).then(|| Kind::Approval.timeout_seconds(ask.timeout)),
             escalate: Reviewer::names(&ask.escalate),
             reminders: ask.reminders.clone(),
             reassign: Reviewer::names(&ask.reassign),
-            allowed_decisions: ask.allowed().to_vec(),
+            allowed_decisions: ask.allowed.clone(),
             risk: ask.risk,
         }
     }
@@ -216,6 +230,6 @@ impl Runtime {
             }));
         }
         let rules = agents.policy.rules.iter().map(PolicyRuleView::of).collect();
-        Ok(PolicyView { version: agents.policy_version(), rules, tools })
+        Ok(PolicyView { version: agents.policy_version(), defaults: AskView::defaults(), rules, tools })
     }
 }

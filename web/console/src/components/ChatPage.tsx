@@ -12,7 +12,7 @@ import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
 import { useTurnOf } from "../state/bar.js";
-import { agents } from "../state/lists.js";
+import { agents, forgetSession } from "../state/lists.js";
 import { useMe, useOwns, useSummary } from "../state/me.js";
 import { newHref } from "../state/route.js";
 import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
@@ -39,7 +39,7 @@ interface Props {
 
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
-  const { view, pending, hasEarlier, missing, cancel, loadEarlier } = useSession(sessionId);
+  const { view, pending, hasEarlier, missing, deleted, cancel, loadEarlier } = useSession(sessionId);
   const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
   // The first message was just written in the field of the page before; this field takes its place.
   const [begun] = useState(fresh && outgoing.length > 0);
@@ -50,6 +50,11 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const [graphShown, showGraph] = useGraphShown();
   const agent = list?.find((a) => a.name === row?.agent);
   const turns = useMemo(() => longTurns(view.messages), [view.messages]);
+
+  // Somebody else may have deleted it, and pages of the list below the first one are not read again.
+  useEffect(() => {
+    if (deleted) forgetSession(sessionId);
+  }, [deleted, sessionId]);
 
   const { subject, title: named } = row ?? {};
   useAnnounceRequests(view, subject);

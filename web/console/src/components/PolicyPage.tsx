@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useState, type ReactNode } from "react";
 import { CountersignError, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
-import { useI18n, type Translate, wordText } from "../i18n/index.js";
+import { useI18n, wordText } from "../i18n/index.js";
 import { roleName } from "../lib/people.js";
 import { secondsText } from "../lib/time.js";
 import { http } from "../state/connection.js";
@@ -12,12 +12,15 @@ import { Refused } from "./Refusal.js";
 import { TopBar } from "./TopBar.js";
 
 type Then = Pick<PolicyRule, "effect" | "condition" | "message" | "ask">;
+type Ask = Policy["defaults"];
+type I18n = ReturnType<typeof useI18n>;
 type Fact = [name: string, value: ReactNode];
 
 const ICONS: Record<Then["effect"], IconName> = { allow: "check", ask: "people", deny: "cross" };
 
 export function PolicyPage({ onMenu }: { onMenu: () => void }) {
-  const { t } = useI18n();
+  const i18n = useI18n();
+  const { t } = i18n;
   const [policy, setPolicy] = useState<Policy>();
   const [error, setError] = useState<CountersignError>();
   const online = useConnection() === "open";
@@ -63,6 +66,12 @@ export function PolicyPage({ onMenu }: { onMenu: () => void }) {
                   <Tools key={agent} agent={agent} tools={tools} />
                 ))}
               </section>
+              <section className="policy-part" aria-labelledby="policy-defaults">
+                <h2 id="policy-defaults">{t("policy.defaults")}</h2>
+                <div className="rule">
+                  <Facts facts={askFacts(policy.defaults, i18n)} />
+                </div>
+              </section>
               <p className="hint">
                 {t("policy.version")}<code>{policy.version}</code>
               </p>
@@ -75,7 +84,8 @@ export function PolicyPage({ onMenu }: { onMenu: () => void }) {
 }
 
 function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
-  const { t, language } = useI18n();
+  const i18n = useI18n();
+  const { t } = i18n;
   const names = (all: readonly string[], any: string) => (all.length === 0 ? any : <Codes names={all} />);
   const facts: Fact[] = [
     [t("policy.calls"), names(rule.tools, t("policy.anyTool"))],
@@ -83,7 +93,7 @@ function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
     ...(rule.hints ?? []).map(({ name, value }): Fact => [t("policy.declared"), <code>{`${name} = ${String(value)}`}</code>]),
     ...(rule.roles.length > 0 ? [[t("policy.requestedBy"), visibleText(rule.roles.join(t("text.list")))] as Fact] : []),
     ...(rule.when === undefined ? [] : [[t("policy.when"), <Code text={rule.when} />] as Fact]),
-    ...thenFacts(rule, t, language),
+    ...thenFacts(rule, i18n),
   ];
   return (
     <li className="rule" data-effect={rule.effect}>
@@ -102,7 +112,8 @@ function Rule({ rule, n }: { rule: PolicyRule; n: number }) {
 }
 
 function Tools({ agent, tools }: { agent: string; tools: readonly ToolApproval[] }) {
-  const { t, language } = useI18n();
+  const i18n = useI18n();
+  const { t } = i18n;
   return (
     <div className="rule">
       <h3>
@@ -120,7 +131,7 @@ function Tools({ agent, tools }: { agent: string; tools: readonly ToolApproval[]
               </code>{" "}
               <Verb effect={tool.effect} />
             </p>
-            {tool.effect !== "allow" && <Facts facts={thenFacts(tool, t, language)} />}
+            {tool.effect !== "allow" && <Facts facts={thenFacts(tool, i18n)} />}
           </li>
         ))}
       </ul>
@@ -153,18 +164,28 @@ function Facts({ facts }: { facts: readonly Fact[] }) {
 }
 
 /** What happens to a call, and who is asked in which way. */
-function thenFacts({ condition, message, ask }: Then, t: Translate, language: string): Fact[] {
+function thenFacts({ condition, message, ask }: Then, i18n: I18n): Fact[] {
+  const { t } = i18n;
   const facts: Fact[] = [];
   if (condition !== undefined) facts.push([t("policy.onlyIf"), condition === "" ? t("policy.byProgram") : <Code text={condition} />]);
   if (message !== undefined) facts.push([t("rules.message"), <Visible text={message} />]);
-  if (!ask) return facts;
+  return ask ? [...facts, ...askFacts(ask, i18n)] : facts;
+}
+
+function askFacts(ask: Ask, { t, language, labels }: I18n): Fact[] {
+  const facts: Fact[] = [];
   const roles = (names: readonly string[], between: string) => names.map((name) => roleName(name, t)).join(between);
-  facts.push([t("policy.who"), roles(ask.levels, ` ${t("policy.then")} `)]);
+  if (ask.levels) facts.push([t("policy.who"), roles(ask.levels, ` ${t("policy.then")} `)]);
   if (ask.quorum > 1) facts.push([t("policy.quorum"), t("policy.people", { n: ask.quorum })]);
   if (ask.not_self) facts.push([t("policy.notSelf"), t("policy.notSelfMeans")]);
-  facts.push([t("policy.deadline"), ask.timeout === 0 ? t("policy.noDeadline") : secondsText(ask.timeout, language)]);
+  const { timeout, allowed_decisions: allowed, reminders } = ask;
+  if (timeout !== undefined) facts.push([t("policy.deadline"), timeout === 0 ? t("policy.noDeadline") : secondsText(timeout, language)]);
+  if (reminders.length > 0) {
+    facts.push([t("policy.reminders"), reminders.map((after) => secondsText(after, language)).join(t("text.list"))]);
+  }
   if (ask.escalate.length > 0) facts.push([t("policy.escalate"), roles(ask.escalate, ` ${t("policy.then")} `)]);
   if (ask.reassign.length > 0) facts.push([t("policy.reassign"), roles(ask.reassign, t("text.list"))]);
+  if (allowed) facts.push([t("policy.allowed"), allowed.map((choice) => labels.choices[choice]).join(t("text.list"))]);
   if (ask.risk !== undefined) facts.push([t("inbox.filter.risk"), wordText(t, "risk", ask.risk)]);
   return facts;
 }

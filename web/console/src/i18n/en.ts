@@ -345,6 +345,7 @@ export const en = {
   "policy.noRules": "No rules: each tool’s own setting applies.",
   "policy.tools": "The tools’ own settings",
   "policy.toolsIntro": "These apply where no rule is stricter.",
+  "policy.defaults": "Where neither says otherwise",
   "policy.ruleAllows": "Requires no approval",
   "policy.effect.allow": "Runs without approval",
   "policy.effect.ask": "Requires approval",
@@ -366,6 +367,8 @@ export const en = {
   "policy.noDeadline": "no deadline",
   "policy.escalate": "Asked if nobody decides in time",
   "policy.reassign": "May be reassigned to",
+  "policy.reminders": "Reminded after",
+  "policy.allowed": "May be decided",
 
   "rules.heading": "Standing rules",
   "rules.intro":

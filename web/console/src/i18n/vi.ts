@@ -345,6 +345,7 @@ export const vi: Catalogue = {
   "policy.noRules": "Không có quy tắc nào: mỗi công cụ theo thiết lập riêng của nó.",
   "policy.tools": "Thiết lập riêng của từng công cụ",
   "policy.toolsIntro": "Áp dụng khi không có quy tắc nào chặt hơn.",
+  "policy.defaults": "Khi cả hai đều không đặt",
   "policy.ruleAllows": "Không yêu cầu phê duyệt",
   "policy.effect.allow": "Chạy không cần phê duyệt",
   "policy.effect.ask": "Hỏi người duyệt",
@@ -366,6 +367,8 @@ export const vi: Catalogue = {
   "policy.noDeadline": "không có thời hạn",
   "policy.escalate": "Hỏi tiếp nếu quá hạn",
   "policy.reassign": "Có thể giao cho",
+  "policy.reminders": "Nhắc lại sau",
+  "policy.allowed": "Được chọn",
 
   "rules.heading": "Quy tắc tự động",
   "rules.intro":

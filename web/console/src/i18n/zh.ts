@@ -339,6 +339,7 @@ export const zh: Catalogue = {
   "policy.noRules": "没有规则：每个工具按自身的要求处理。",
   "policy.tools": "工具自身的要求",
   "policy.toolsIntro": "没有更严格的规则时适用。",
+  "policy.defaults": "双方均未设定时",
   "policy.ruleAllows": "不要求审批",
   "policy.effect.allow": "无需审批，直接执行",
   "policy.effect.ask": "需要审批",
@@ -360,6 +361,8 @@ export const zh: Catalogue = {
   "policy.noDeadline": "没有截止时间",
   "policy.escalate": "超时后转由谁审批",
   "policy.reassign": "可转交给",
+  "policy.reminders": "提醒时间",
+  "policy.allowed": "可选决定",
 
   "rules.heading": "自动规则",
   "rules.intro": "审批人为今后的调用预先作出的决定。撤销某条规则后，从下一次调用起会重新询问审批人。",

@@ -69,7 +69,7 @@ export interface PastCall {
 
 export interface Editable {
   /** The message with which the turn has just begun; empty if the next one is still to be written. */
-  message?: { text: string; images: ImageSource[] };
+  message?: { text: string; images: ImageSource[]; /** How many of the images come before the text. */ before: number };
   calls: PastCall[];
 }
 
@@ -79,12 +79,14 @@ export interface Editable {
  */
 export function editableAt(view: SessionView, point: Checkpoint): Editable {
   const messages = messagesAt(view, point.seq);
-  if (["idle", "completed", "cancelled"].includes(point.status)) return { message: { text: "", images: [] }, calls: [] };
+  if (["idle", "completed", "cancelled"].includes(point.status)) return { message: { text: "", images: [], before: 0 }, calls: [] };
   const blocks = messages.findLast((m) => m.role === "assistant")?.blocks ?? [];
   if (point.after === "message" && blocks.length === 0) {
     const said = messages.findLast((m) => m.role === "user")?.blocks ?? [];
     const images = said.flatMap((b) => (b.type === "image" ? [b.source] : []));
-    return { message: { text: textOf(said), images }, calls: [] };
+    const text = said.findIndex((b) => b.type === "text");
+    const before = said.filter((b, i) => b.type === "image" && (text < 0 || i < text)).length;
+    return { message: { text: textOf(said), images, before }, calls: [] };
   }
   if (point.status === "failed") return { calls: [] };
   const done = callsOf(blocks).results;

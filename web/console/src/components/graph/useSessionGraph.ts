@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import type { SessionGraph, SessionView } from "@countersign/client";
-import { useConnection } from "@countersign/react";
+import { askAgain, useAttempt } from "../../state/again.js";
 import { http } from "../../state/connection.js";
 
 /** The shortest time between two readings, in ms: a turn may pass through many nodes at once. */
@@ -14,13 +14,14 @@ export function whereabouts(view: SessionView): string {
 }
 
 /**
- * The session's graph with its current node, read again whenever that may have changed; never while nothing happens.
+ * The session's graph with its current node, read again whenever that may have changed or could not be read; never while
+ * nothing happens.
  */
 export function useSessionGraph(view: SessionView): { graph: SessionGraph | undefined; failed: boolean } {
   const { sessionId } = view;
   const [graph, setGraph] = useState<SessionGraph>();
   const [failed, setFailed] = useState(false);
-  const online = useConnection() === "open";
+  const attempt = useAttempt();
   const where = whereabouts(view);
   const known = view.lastSeq > 0;
   const looked = useRef(0);
@@ -32,7 +33,7 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
       begun.current++;
       setGraph(undefined);
     }
-    if (!online || !known) return;
+    if (attempt === undefined || !known) return;
     let gone = false;
     const look = async () => {
       looked.current = Date.now();
@@ -43,8 +44,10 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
         // An overtaken answer has nothing new.
         setGraph((before) => (before && before.session_id === sessionId && before.seq > next.seq ? before : next));
         if (!gone) setFailed(false);
-      } catch {
-        if (!gone) setFailed(true);
+      } catch (error) {
+        if (gone) return;
+        setFailed(true);
+        askAgain(error);
       }
     };
     const timer = setTimeout(() => void look(), Math.max(20, looked.current + PAUSE - Date.now()));
@@ -52,7 +55,7 @@ export function useSessionGraph(view: SessionView): { graph: SessionGraph | unde
       gone = true;
       clearTimeout(timer);
     };
-  }, [sessionId, where, online, known]);
+  }, [sessionId, where, attempt, known]);
 
   return { graph, failed };
 }

@@ -1,6 +1,6 @@
 /** What can be changed at an earlier point: the message with which a turn begins, or the calls that have not begun. */
 import { useId, useState } from "react";
-import { configOf, type ForkRequest } from "@countersign/client";
+import { configOf, type ForkRequest, type InputContent } from "@countersign/client";
 import { equalJson } from "@countersign/client";
 import { ArgumentForm, EditChanges, visibleText } from "@countersign/react";
 import { argFields, newEdit, readEdit, type EditDraft } from "@countersign/react/forms";
@@ -24,9 +24,10 @@ function MessageEdit({ message, busy, onFork }: { message: NonNullable<Editable[
   const { t } = useI18n();
   const id = useId();
   const [text, setText] = useState(message.text);
-  const images = message.images.map((source) => ({ type: "image" as const, source }));
+  const images: InputContent[] = message.images.map((source) => ({ type: "image", source }));
   const next = message.text === "" && images.length === 0;
-  const send = () => onFork({ message: images.length > 0 ? [...images, ...(text.trim() ? [{ type: "text" as const, text }] : [])] : text });
+  const words = text.trim() ? [{ type: "text" as const, text }] : [];
+  const send = () => onFork({ message: images.length > 0 ? images.toSpliced(message.before, 0, ...words) : text });
   return (
     <div className="field past-edit">
       <label className="label" htmlFor={id}>
