@@ -254,6 +254,7 @@ fn u3_every_language_of_the_demo_is_a_valid_configuration() {
         let address = taken.local_addr().unwrap().to_string();
         let ended = run(dir.path(), &["demo", "--locale", locale, "--listen", &address, "--dir", "d"], "", &[]);
         assert_eq!(ended.code, Some(1));
+        assert!(ended.stderr.contains("another server running there? --listen takes another"), "{}", ended.stderr);
         let checked = run(dir.path(), &["check", "--config", "d/countersign.toml"], "", &[]);
         assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{locale}");
         let config = fs::read_to_string(dir.path().join("d/countersign.toml")).unwrap();
