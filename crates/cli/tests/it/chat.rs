@@ -281,6 +281,32 @@ async fn u3_chat_on_a_pipe_answers_line_by_line_and_ends_where_a_person_must_dec
 }
 
 #[tokio::test]
+async fn u3_r1_a_line_that_its_terminal_has_spoilt_is_not_sent_and_the_chat_goes_on() {
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat"], &[]);
+    chat.see("> ");
+    chat.press_bytes(b"b\xe1n\n");
+    chat.see("it is not UTF-8");
+    // The terminal drops what exceeds its limit, and nobody would see that it was not sent.
+    chat.type_line(&"x".repeat(5000));
+    chat.see("its end may be lost");
+    chat.type_line("buy");
+    chat.see("not now (n)> ");
+    chat.type_line("r");
+    chat.see("may be empty> ");
+    chat.press_bytes(b"qu\xe1 cao\n");
+    chat.see("it is not UTF-8");
+    chat.type_line("too dear");
+    chat.see("Result: too dear");
+    chat.see("> ");
+    chat.type_line("/quit");
+    assert_eq!(chat.ended(), Some(0));
+    assert!(server.calls().is_empty());
+    let sessions = server.command(&["sessions", "list"]);
+    assert!(sessions.ok().trim_end().ends_with("  buy"), "{}", sessions.stdout);
+}
+
+#[tokio::test]
 async fn u3_a_chat_in_which_nothing_is_said_leaves_no_session() {
     let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
     let server = Setup::new(Store::Memory, &script).start().await;
