@@ -101,7 +101,7 @@ impl Lines {
     /// Whether more input has arrived after the lines that were read. Input of which nothing was read may be meant for
     /// another program, and is left alone.
     pub(super) async fn has_more(&mut self) -> bool {
-        self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_))))
+        self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_)) | Err(_)))
     }
 
     /// The next line. If this future is dropped, the next call gets it.

@@ -167,8 +167,14 @@ impl Chat {
         if let Some(message) = &self.message {
             talk.say(message).await?;
         }
-        let ended = talk.run().await;
+        let mut ended = talk.run().await;
         talk.printer.fresh();
+        if let Err(failure) = &mut ended
+            && !asks
+            && talk.lines.has_more().await
+        {
+            failure.text.push_str("; the rest of the input was not sent");
+        }
         ended
     }
 }
@@ -260,10 +266,7 @@ impl Talk {
             if let Some(key) = next {
                 if !self.asks {
                     let more = if self.json { format!(" --json --after {}", self.seq) } else { String::new() };
-                    let mut text = self.server.after_pending(&key, &self.session, &more);
-                    if self.lines.has_more().await {
-                        text.push_str("; the rest of the input was not sent");
-                    }
+                    let text = self.server.after_pending(&key, &self.session, &more);
                     return Err(Failure::new(Exit::Pending, visible(&text)));
                 }
                 self.decide(&key).await?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, Store, ask::asks, trade};
+use crate::support::{BINARY, Server, Setup, Store, ask::asks, run_program, trade};
 
 /// Two words, a trade, and its result.
 fn talkative() -> Setup {
@@ -278,6 +278,26 @@ async fn u3_chat_on_a_pipe_answers_line_by_line_and_ends_where_a_person_must_dec
     let ended = server.command(&["chat", "go"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stdout.contains("on fire") && ended.stdout.contains("(model_error)"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn u3_chat_on_a_pipe_says_what_was_not_sent_after_a_line_that_was_refused_or_cannot_be_read() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let long = "x".repeat(300_000);
+    let rest = "the rest of the input was not sent";
+    for options in [&["chat"][..], &["chat", "--json"]] {
+        let refused = server.command_with(options, &format!("hello\n{long}\nnever sent\n"), &[]);
+        assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+        assert!(refused.stderr.trim_end().ends_with(rest), "{}", refused.stderr);
+        let last = server.command_with(options, &format!("hello\n{long}\n"), &[]);
+        assert!(last.code == Some(5) && !last.stderr.contains(rest), "nothing is left: {}", last.stderr);
+    }
+    let piped = format!("printf 'a\\377b\\nnever sent\\n' | '{BINARY}' chat --url http://{}", server.address);
+    let binary = run_program("sh", &server.path(""), &["-c", &piped], "", &[]);
+    assert_eq!(binary.code, Some(1), "{}", binary.stderr);
+    assert!(binary.stderr.contains("a line of it is not UTF-8"), "{}", binary.stderr);
+    assert!(binary.stderr.trim_end().ends_with(rest), "{}", binary.stderr);
 }
 
 #[tokio::test]
