@@ -89,6 +89,9 @@ struct Talk {
     pending: Vec<String>,
     /// Those of them that were postponed, or left to others.
     later: HashSet<String>,
+    /// The arguments as they were left in the editor, and the digests of what they change: if they are not sent, or
+    /// refused, the editor opens with them.
+    edited: Option<(Vec<String>, String)>,
     printer: Printer,
     lines: Lines,
     /// Whether the person has ended the chat.
@@ -152,6 +155,7 @@ impl Chat {
             held: false,
             pending: Vec::new(),
             later: HashSet::new(),
+            edited: None,
             printer: Printer::default(),
             lines: Lines::new(asks).map_err(|error| format!("the input cannot be read: {error}"))?,
             ended: false,

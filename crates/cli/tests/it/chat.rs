@@ -327,6 +327,38 @@ async fn u3_r1_a_line_that_its_terminal_has_spoilt_is_not_sent_and_the_chat_goes
 }
 
 #[tokio::test]
+async fn u3_an_edit_that_is_refused_opens_as_it_was_left() {
+    // An editor that makes 0 of 100, and 50 of 0.
+    let env = [("EDITOR", "sed -i -e 's/: 0/: 50/' -e 's/: 100/: 0/'"), ("VISUAL", "")];
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat", "buy"], &env);
+    chat.see("not now (n)> ");
+    for (edited, then) in [("0,", "(invalid_edit)"), ("50,", "Result: ")] {
+        chat.type_line("e");
+        chat.see(&format!("+  \"quantity\": {edited}"));
+        chat.see("approve it with these changes? [y/N] ");
+        chat.type_line("y");
+        chat.see(then);
+        chat.see("> ");
+    }
+    assert!(server.calls()[0].contains("\"quantity\":50"), "{:?}", server.calls());
+    let mut ws = server.ws().await;
+    ws.message("s", "buy").await;
+    ws.until_status("awaiting_input").await;
+    let mut edit = server.terminal(&["approvals", "edit", "s_1"], &env);
+    edit.see("approve it with these changes? [y/N] ");
+    edit.type_line("y");
+    edit.see("(invalid_edit)");
+    edit.see("open the editor again? [y/N] ");
+    edit.type_line("y");
+    edit.see("+  \"quantity\": 50,");
+    edit.see("approve it with these changes? [y/N] ");
+    edit.type_line("y");
+    edit.see("decided (edit)");
+    assert_eq!(edit.ended(), Some(0));
+}
+
+#[tokio::test]
 async fn u3_a_chat_in_which_nothing_is_said_leaves_no_session() {
     let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
     let server = Setup::new(Store::Memory, &script).start().await;
