@@ -92,6 +92,11 @@ impl Asked {
         &self.server.0
     }
 
+    /// The options that ask the same server or store again, for a shell.
+    pub(crate) fn again(&self) -> String {
+        self.store().map_or_else(|| self.server().again(), AtStore::again)
+    }
+
     fn open(&self, purpose: Purpose) -> Result<Desk, Failure> {
         match self.store() {
             None => Ok(Desk::Server(self.server().clone())),

@@ -31,7 +31,8 @@ pub(crate) const CODES: &str = "Exit codes:
   5  The server refused it.
   6  No server answered.
   7  A person must decide something first.
-  8  The check found something.";
+  8  The check found something.
+  130  A signal stopped it at once.";
 /// Those of a command that checks something.
 pub(crate) const CHECKED: &str =
     "The exit code is 0 if all is well, 8 if something was found, and another if it could not be checked.";
@@ -61,5 +62,19 @@ impl From<String> for Failure {
 impl From<&str> for Failure {
     fn from(text: &str) -> Failure {
         Failure::new(Exit::Error, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn u3_the_help_names_every_exit_code_of_the_manual() {
+        let manual = include_str!("../../../docs/command-line.md");
+        let row = |line: &'static str| line.strip_prefix("| ")?.split_once(" |")?.0.parse::<u8>().ok();
+        let codes: Vec<u8> = manual.lines().filter_map(row).collect();
+        assert_eq!((codes.len(), codes.last()), (10, Some(&130)));
+        for code in codes {
+            assert!(super::CODES.contains(&format!("\n  {code}  ")), "{code} is not in {}", super::CODES);
+        }
     }
 }

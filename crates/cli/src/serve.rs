@@ -1,6 +1,6 @@
 //! `countersign serve --config FILE`
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{io::ErrorKind, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use countersign_engine::process;
@@ -35,8 +35,23 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", default_value = "countersign.toml")]
     pub(crate) config: PathBuf,
     /// The address, instead of the file's; port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
+}
+
+/// The address of `--listen`, written as in the file.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| "it must be an address and a port, such as 127.0.0.1:7410".to_owned())
+}
+
+/// Why it cannot listen there.
+fn unbound(listen: SocketAddr, error: &std::io::Error) -> String {
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => "; is another server running there? --listen takes another address",
+        _ => "",
+    };
+    format!("cannot listen on {listen}: {error}{hint}")
 }
 
 /// Serves until a signal ends it.
@@ -108,7 +123,7 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
         ..Options::default()
     };
     // Bind first: if that fails, the store is not opened.
-    let listener = TcpListener::bind(listen).await.map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+    let listener = TcpListener::bind(listen).await.map_err(|error| unbound(listen, &error))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let keys = keys(&config.store_keys)?;
     // A database may take the connection and never answer.
@@ -224,6 +239,17 @@ pub(crate) fn exit_at_once() -> ! {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn u3_an_address_is_written_as_in_the_file_or_the_error_says_how() {
+        let read = |text| super::address(text).map(|address| address.to_string());
+        assert_eq!(read("localhost:80").as_deref(), Ok("127.0.0.1:80"));
+        assert_eq!(read("[::1]:0").as_deref(), Ok("[::1]:0"));
+        for wrong in ["8080", ":8080", "localhost", "localhost:x"] {
+            let says = "it must be an address and a port, such as 127.0.0.1:7410";
+            assert_eq!(read(wrong).as_deref().map_err(String::as_str), Err(says), "{wrong}");
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn x_programs_of_the_same_user_cannot_read_the_memory_of_a_server() {

@@ -70,6 +70,22 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(err, "{text}").and_then(|()| err.flush());
 }
 
+/// The most that a terminal on Linux gives of a line, its end included: it drops the rest, and says nothing.
+const LINE_BYTES: usize = 4096;
+
+/// Refuses a line of a terminal that has lost its end: nobody has said what is left of it.
+pub(crate) fn check_whole(line: &[u8]) -> Result<(), Failure> {
+    if line.len() < LINE_BYTES {
+        return Ok(());
+    }
+    let most = LINE_BYTES - 2;
+    let text = format!(
+        "that line was not sent: a terminal gives {most} bytes of a line, and its end may be lost; give a longer text as \
+         an argument, or through a pipe"
+    );
+    Err(Failure::new(Exit::Usage, text))
+}
+
 /// Asks for a line. `None` at the end of the input.
 pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
     // Not locked while the person thinks: other threads may have something to log.
@@ -78,7 +94,7 @@ pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
     let mut line = String::new();
     match std::io::stdin().read_line(&mut line) {
         Ok(0) => Ok(None),
-        Ok(_) => Ok(Some(line.trim().to_owned())),
+        Ok(_) => check_whole(line.as_bytes()).map(|()| Some(line.trim().to_owned())),
         Err(error) => Err(format!("cannot read what you type: {error}").into()),
     }
 }

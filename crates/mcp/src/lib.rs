@@ -10,7 +10,7 @@
 //! ```no_run
 //! # use countersign_mcp::{McpServer, RequireApproval};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
+//! let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "documents"])
 //!     .require_approval(RequireApproval::lists(["write_file"], ["read_text_file"]))
 //!     .build()?;
 //! // An agent has its tools with `Agent::tools_of(files)`.

@@ -231,7 +231,7 @@ impl Agent {
     /// # use std::sync::Arc;
     /// # use countersign::{Agent, mcp::{McpServer, RequireApproval}, model::scripted::Scripted};
     /// # let model = Arc::new(Scripted::from_json(r#"{"turns":[]}"#)?);
-    /// let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."])
+    /// let files = McpServer::stdio("files", ["npx", "-y", "@modelcontextprotocol/server-filesystem", "documents"])
     ///     .require_approval(RequireApproval::lists(["write_file"], ["read_text_file"]))
     ///     .build()?;
     /// let agent = Agent::new("helper", ("demo", model)).tools_of(files);

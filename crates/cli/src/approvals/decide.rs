@@ -59,12 +59,13 @@ impl Reject {
 }
 
 /// Refuses to approve a request that needs an answer, before asking the person to confirm.
-fn check_asks_no_answer(request: &Value, key: &str, decision: &str) -> Outcome {
+fn check_asks_no_answer(request: &Value, key: &str, decision: &str, again: &str) -> Outcome {
     if decision != "approve" || !matches!(request["kind"].as_str(), Some("question" | "interrupt" | "input")) {
         return Ok(());
     }
-    let text =
-        format!("{key} asks for an answer: give it with `countersign approvals answer {key}` (answers_required)");
+    let text = format!(
+        "{key} asks for an answer: give it with `countersign approvals answer {key}{again}` (answers_required)"
+    );
     Err(Failure::new(Exit::Refused, terminal::visible(&text)))
 }
 
@@ -77,7 +78,7 @@ fn decide(asked: &Asked, key: &str, sure: &Sure, decision: &Value, words: Option
         Some(digest) => json!({ "decisions": [decision], "digest": digest }),
         None => {
             let kind = decision["type"].as_str().unwrap_or_default();
-            check_asks_no_answer(&request, key, kind)?;
+            check_asks_no_answer(&request, key, kind, &asked.again())?;
             terminal::tell(show::card(&request).trim_end());
             // For a call whose outcome is unknown, the decision's name does not tell its effect.
             let question = match (request["kind"].as_str(), kind) {

@@ -84,25 +84,40 @@ impl Edit {
         if !named {
             terminal::tell(show::card(&request).trim_end());
         }
-        let edited = calls.edit()?;
-        terminal::tell(edited.diff.trim_end());
-        terminal::confirm("approve it with these changes?", self.sure.yes || named, instead)?;
-        let body = Body { decisions: edited.decisions, user_edit_content: self.reason.as_ref() };
-        let body = serde_json::to_string(&body).map_err(|error| error.to_string())?;
-        send(&desk, self.asked.json, &self.key, body)
+        let mut text = calls.text();
+        loop {
+            let edited = calls.edit(&mut text)?;
+            terminal::tell(edited.diff.trim_end());
+            terminal::confirm("approve it with these changes?", self.sure.yes || named, instead)?;
+            let body = Body { decisions: edited.decisions, user_edit_content: self.reason.as_ref() };
+            let body = serde_json::to_string(&body).map_err(|error| error.to_string())?;
+            match send(&desk, self.asked.json, &self.key, body) {
+                // What was written would be lost.
+                Err(failure) if failure.exit == Exit::Refused && !self.sure.yes && terminal::is_interactive() => {
+                    terminal::tell(&failure.text);
+                    let again = terminal::confirm("open the editor again?", false, "");
+                    again.map_err(|declined| Failure::new(failure.exit, declined.text))?;
+                }
+                sent => return sent,
+            }
+        }
     }
 }
 
 impl Calls {
-    /// Opens the editor until the text is right, or the person gives up.
-    pub(crate) fn edit(&self) -> Result<Edited, Failure> {
+    /// The digests of what is edited.
+    pub(crate) fn digests(&self) -> Vec<String> {
+        self.actions.iter().map(|call| call.digest.clone()).collect()
+    }
+
+    /// Opens the editor with this text until it is right, or the person gives up. The text is then as they left it.
+    pub(crate) fn edit(&self, text: &mut String) -> Result<Edited, Failure> {
         if self.actions.is_empty() {
             return Err("it has no arguments to edit: answer it, or reject it".into());
         }
-        let mut text = self.text();
         loop {
-            text = in_editor(&text)?;
-            match self.edited(&text) {
+            *text = in_editor(text)?;
+            match self.edited(text) {
                 Ok(Some(edited)) => return Ok(edited),
                 Ok(None) => return Err("the arguments were left as they are; nothing was sent".into()),
                 Err(wrong) => {
@@ -116,8 +131,8 @@ impl Calls {
         }
     }
 
-    /// The text that the editor opens: the arguments, or a list of them where several calls are pending.
-    fn text(&self) -> String {
+    /// The text that the editor opens first: the arguments, or a list of them where several calls are pending.
+    pub(crate) fn text(&self) -> String {
         match self.actions.as_slice() {
             [call] => pretty(&call.args),
             calls => {

@@ -38,10 +38,13 @@ pub(crate) fn prompt(question: &Value) -> &'static str {
     }
 }
 
+/// What separates numbers, also where people write Chinese.
+const COMMAS: [char; 3] = [',', '，', '、'];
+
 /// The meaning of a typed line: numbers are options, and any other text is a free answer.
 pub(crate) fn typed(question: &Value, line: &str) -> Result<Typed, String> {
     let options = list(&question["options"]);
-    let parts: Vec<&str> = line.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = line.split(COMMAS).map(str::trim).filter(|part| !part.is_empty()).collect();
     if parts.is_empty() || !parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
         return Ok(Typed::Answer(json!(line.trim())));
     }
@@ -74,7 +77,7 @@ pub(crate) fn given(question: &Value, text: &str) -> Result<Value, String> {
     }
     let options = list(&question["options"]);
     let is_label = |part: &str| options.iter().any(|option| option["label"] == part);
-    if is_label(text) || text.split(',').map(str::trim).any(is_label) {
+    if is_label(text) || text.split(COMMAS).map(str::trim).any(is_label) {
         return Ok(json!(text));
     }
     let quoted = |error: String| format!("{error}; a number that is a text goes in double quotes: \"{}\"", text.trim());
@@ -144,7 +147,9 @@ mod tests {
             assert!(typed(&question, wrong).is_err(), "{wrong}");
         }
         question["multiSelect"] = json!(true);
-        assert_eq!(typed(&question, "1, 2"), answer(json!(["A", "B"])));
+        for several in ["1, 2", "1，2", "1、2"] {
+            assert_eq!(typed(&question, several), answer(json!(["A", "B"])), "{several}");
+        }
         // Options chosen beside the free text are kept.
         assert_eq!(typed(&question, "3,1"), Ok(Typed::FreeText(vec![json!("A")])));
         assert_eq!(with_text(vec![json!("A")], "olives"), json!(["A", "olives"]));

@@ -229,7 +229,12 @@ impl Talk {
     /// Opens the arguments in an editor. `None`: nothing was changed, or it is not to be sent.
     async fn edit(&mut self, key: &str, text: &str) -> Result<Option<Chosen>, Failure> {
         let calls: Calls = self.server.read(text)?;
-        let edited = match calls.edit() {
+        let digests = calls.digests();
+        let kept = self.edited.take().filter(|(of, _)| *of == digests);
+        let mut text = kept.map_or_else(|| calls.text(), |(_, text)| text);
+        let edited = calls.edit(&mut text);
+        self.edited = Some((digests, text));
+        let edited = match edited {
             Ok(edited) => edited,
             Err(failure) => {
                 tell(&failure.text);

@@ -23,7 +23,11 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, remote::of_code};
+use crate::{
+    failure::Failure,
+    remote::of_code,
+    terminal::{check_whole, tell},
+};
 
 /// How long a line that is already there may take.
 const HERE: Duration = Duration::from_millis(200);
@@ -67,18 +71,26 @@ impl Lines {
         thread::spawn(move || {
             let mut shown = 0;
             while requests.recv().is_ok() {
-                // What came together with the line before is as old.
-                let is_new = input.buffer().is_empty();
-                // Counted once a line is there and before it is read: then none counts as typed for what is shown later.
-                let is_there = !is_new || !asks || has_line(None);
-                if is_new && is_there {
-                    shown = now.load(Ordering::SeqCst);
-                }
-                let text = line(&mut input);
-                if !is_there {
-                    shown = now.load(Ordering::SeqCst);
-                }
-                if lines.send(text.map(|text| text.map(|text| Line { text, shown }))).is_err() {
+                let read = loop {
+                    // What came together with the line before is as old.
+                    let is_new = input.buffer().is_empty();
+                    // Counted once a line is there and before it is read: then none counts as typed for what is shown later.
+                    let is_there = !is_new || !asks || has_line(None);
+                    if is_new && is_there {
+                        shown = now.load(Ordering::SeqCst);
+                    }
+                    let bytes = line(&mut input);
+                    if !is_there {
+                        shown = now.load(Ordering::SeqCst);
+                    }
+                    match bytes.map(|bytes| bytes.map(|bytes| text(bytes, asks)).transpose()) {
+                        // The person types it again; a program cannot.
+                        Ok(Err(failure)) if asks => tell(&failure.text),
+                        Ok(read) => break read,
+                        Err(failure) => break Err(failure),
+                    }
+                };
+                if lines.send(read.map(|text| text.map(|text| Line { text, shown }))).is_err() {
                     return;
                 }
             }
@@ -89,7 +101,7 @@ impl Lines {
     /// Whether more input has arrived after the lines that were read. Input of which nothing was read may be meant for
     /// another program, and is left alone.
     pub(super) async fn has_more(&mut self) -> bool {
-        self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_))))
+        self.began && matches!(tokio::time::timeout(HERE, self.next()).await, Ok(Ok(Some(_)) | Err(_)))
     }
 
     /// The next line. If this future is dropped, the next call gets it.
@@ -170,18 +182,25 @@ fn has_line(limit: Option<&Timespec>) -> bool {
 }
 
 /// Reads a line. One that is too long for a frame is not read to its end.
-fn line(input: &mut impl std::io::BufRead) -> Result<Option<String>, Failure> {
+fn line(input: &mut impl std::io::BufRead) -> Result<Option<Vec<u8>>, Failure> {
     let mut line = Vec::new();
     let read = input.take(MESSAGE_FRAME_BYTES as u64 + 1).read_until(b'\n', &mut line);
-    let cannot = |error: &dyn std::fmt::Display| Failure::from(format!("cannot read the input: {error}"));
-    read.map_err(|error| cannot(&error))?;
-    if line.is_empty() {
-        return Ok(None);
-    }
+    read.map_err(|error| format!("cannot read the input: {error}"))?;
     if line.len() > MESSAGE_FRAME_BYTES {
         let text = format!("a line of the input has more than {MESSAGE_FRAME_BYTES} bytes (too_large)");
         return Err(Failure::new(of_code("too_large"), text));
     }
-    let line = String::from_utf8(line).map_err(|error| cannot(&error))?;
-    Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
+    Ok((!line.is_empty()).then_some(line))
+}
+
+/// Its text, without its end; `typed` at a terminal.
+fn text(line: Vec<u8>, typed: bool) -> Result<String, Failure> {
+    if typed {
+        check_whole(&line)?;
+    }
+    let line = String::from_utf8(line).map_err(|error| match typed {
+        true => "that line was not sent: it is not UTF-8, which the terminal must be set to; type it again".to_owned(),
+        false => format!("cannot read the input: a line of it is not UTF-8: {error}"),
+    })?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
 }

@@ -89,6 +89,9 @@ struct Talk {
     pending: Vec<String>,
     /// Those of them that were postponed, or left to others.
     later: HashSet<String>,
+    /// The arguments as they were left in the editor, and the digests of what they change: if they are not sent, or
+    /// refused, the editor opens with them.
+    edited: Option<(Vec<String>, String)>,
     printer: Printer,
     lines: Lines,
     /// Whether the person has ended the chat.
@@ -152,6 +155,7 @@ impl Chat {
             held: false,
             pending: Vec::new(),
             later: HashSet::new(),
+            edited: None,
             printer: Printer::default(),
             lines: Lines::new(asks).map_err(|error| format!("the input cannot be read: {error}"))?,
             ended: false,
@@ -167,8 +171,14 @@ impl Chat {
         if let Some(message) = &self.message {
             talk.say(message).await?;
         }
-        let ended = talk.run().await;
+        let mut ended = talk.run().await;
         talk.printer.fresh();
+        if let Err(failure) = &mut ended
+            && !asks
+            && talk.lines.has_more().await
+        {
+            failure.text.push_str("; the rest of the input was not sent");
+        }
         ended
     }
 }
@@ -260,10 +270,7 @@ impl Talk {
             if let Some(key) = next {
                 if !self.asks {
                     let more = if self.json { format!(" --json --after {}", self.seq) } else { String::new() };
-                    let mut text = self.server.after_pending(&key, &self.session, &more);
-                    if self.lines.has_more().await {
-                        text.push_str("; the rest of the input was not sent");
-                    }
+                    let text = self.server.after_pending(&key, &self.session, &more);
                     return Err(Failure::new(Exit::Pending, visible(&text)));
                 }
                 self.decide(&key).await?;

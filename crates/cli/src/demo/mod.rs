@@ -20,7 +20,7 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Demo {
     /// The address, instead of 127.0.0.1:7410; port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = serve::address)]
     listen: Option<SocketAddr>,
     /// The folder of the demo; missing files are created
     #[arg(long, value_name = "DIR", default_value = "countersign-demo")]

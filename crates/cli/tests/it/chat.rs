@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, Setup, Store, ask::asks, trade};
+use crate::support::{BINARY, Server, Setup, Store, ask::asks, run_program, trade};
 
 /// Two words, a trade, and its result.
 fn talkative() -> Setup {
@@ -278,6 +278,84 @@ async fn u3_chat_on_a_pipe_answers_line_by_line_and_ends_where_a_person_must_dec
     let ended = server.command(&["chat", "go"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stdout.contains("on fire") && ended.stdout.contains("(model_error)"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+async fn u3_chat_on_a_pipe_says_what_was_not_sent_after_a_line_that_was_refused_or_cannot_be_read() {
+    let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
+    let server = Setup::new(Store::Memory, &script).start().await;
+    let long = "x".repeat(300_000);
+    let rest = "the rest of the input was not sent";
+    for options in [&["chat"][..], &["chat", "--json"]] {
+        let refused = server.command_with(options, &format!("hello\n{long}\nnever sent\n"), &[]);
+        assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+        assert!(refused.stderr.trim_end().ends_with(rest), "{}", refused.stderr);
+        let last = server.command_with(options, &format!("hello\n{long}\n"), &[]);
+        assert!(last.code == Some(5) && !last.stderr.contains(rest), "nothing is left: {}", last.stderr);
+    }
+    let piped = format!("printf 'a\\377b\\nnever sent\\n' | '{BINARY}' chat --url http://{}", server.address);
+    let binary = run_program("sh", &server.path(""), &["-c", &piped], "", &[]);
+    assert_eq!(binary.code, Some(1), "{}", binary.stderr);
+    assert!(binary.stderr.contains("a line of it is not UTF-8"), "{}", binary.stderr);
+    assert!(binary.stderr.trim_end().ends_with(rest), "{}", binary.stderr);
+}
+
+#[tokio::test]
+async fn u3_r1_a_line_that_its_terminal_has_spoilt_is_not_sent_and_the_chat_goes_on() {
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat"], &[]);
+    chat.see("> ");
+    chat.press_bytes(b"b\xe1n\n");
+    chat.see("it is not UTF-8");
+    // The terminal drops what exceeds its limit, and nobody would see that it was not sent.
+    chat.type_line(&"x".repeat(5000));
+    chat.see("its end may be lost");
+    chat.type_line("buy");
+    chat.see("not now (n)> ");
+    chat.type_line("r");
+    chat.see("may be empty> ");
+    chat.press_bytes(b"qu\xe1 cao\n");
+    chat.see("it is not UTF-8");
+    chat.type_line("too dear");
+    chat.see("Result: too dear");
+    chat.see("> ");
+    chat.type_line("/quit");
+    assert_eq!(chat.ended(), Some(0));
+    assert!(server.calls().is_empty());
+    let sessions = server.command(&["sessions", "list"]);
+    assert!(sessions.ok().trim_end().ends_with("  buy"), "{}", sessions.stdout);
+}
+
+#[tokio::test]
+async fn u3_an_edit_that_is_refused_opens_as_it_was_left() {
+    // An editor that makes 0 of 100, and 50 of 0.
+    let env = [("EDITOR", "sed -i -e 's/: 0/: 50/' -e 's/: 100/: 0/'"), ("VISUAL", "")];
+    let server = talkative().start().await;
+    let mut chat = server.terminal(&["chat", "buy"], &env);
+    chat.see("not now (n)> ");
+    for (edited, then) in [("0,", "(invalid_edit)"), ("50,", "Result: ")] {
+        chat.type_line("e");
+        chat.see(&format!("+  \"quantity\": {edited}"));
+        chat.see("approve it with these changes? [y/N] ");
+        chat.type_line("y");
+        chat.see(then);
+        chat.see("> ");
+    }
+    assert!(server.calls()[0].contains("\"quantity\":50"), "{:?}", server.calls());
+    let mut ws = server.ws().await;
+    ws.message("s", "buy").await;
+    ws.until_status("awaiting_input").await;
+    let mut edit = server.terminal(&["approvals", "edit", "s_1"], &env);
+    edit.see("approve it with these changes? [y/N] ");
+    edit.type_line("y");
+    edit.see("(invalid_edit)");
+    edit.see("open the editor again? [y/N] ");
+    edit.type_line("y");
+    edit.see("+  \"quantity\": 50,");
+    edit.see("approve it with these changes? [y/N] ");
+    edit.type_line("y");
+    edit.see("decided (edit)");
+    assert_eq!(edit.ended(), Some(0));
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ async fn u3_questions_that_were_answered_show_their_answers() {
 async fn u3_what_cannot_be_decided_so_is_refused_before_a_person_does_any_work_for_it() {
     let (server, _ws) = waiting(asks(Store::Memory)).await;
     let mut terminal = server.terminal(&["approvals", "approve", "s_1"], &[]);
-    terminal.see("`countersign approvals answer s_1`");
+    terminal.see(&format!("`countersign approvals answer s_1 --url http://{}`", server.address));
     assert!(!terminal.shown().contains("approve this?"), "{}", terminal.shown());
     assert_eq!(terminal.ended(), Some(5));
     let server = Setup::one_trade(Store::Memory).start().await;

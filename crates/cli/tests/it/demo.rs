@@ -170,6 +170,19 @@ async fn u3_the_demo_in_vietnamese_does_what_was_typed_and_says_what_became_of_i
                 Some("Đắt quá"),
                 "với lý do: “Đắt quá”. Lệnh không được đặt",
             ),
+            // As keyboards type it that send each mark after its letter, and as many type it without marks.
+            (
+                "Ha\u{303}y ba\u{301}n 20 co\u{302}\u{309} phie\u{302}\u{301}u HPG vo\u{31b}\u{301}i gia\u{301} 27.000 đo\u{302}\u{300}ng",
+                order("sell", 20, "HPG", 27_000),
+                None,
+                "Đã bán **20 HPG**",
+            ),
+            (
+                "ban 999.999 co phieu fpt gia 118.000d",
+                order("sell", 999_999, "FPT", 118_000),
+                None,
+                "Đã bán **999999 FPT**",
+            ),
         ],
     )
     .await;
@@ -192,6 +205,7 @@ async fn u3_the_demo_in_chinese_does_what_was_typed_and_says_what_became_of_it()
                 Some(""),
                 "您拒绝了此订单，因此没有下单",
             ),
+            ("卖出 999999 股 hpg", order("sell", 999_999, "HPG", 27_300), None, "已卖出 **999999 股 HPG**"),
             ("购买 5 股 VCB", order("buy", 5, "VCB", 91_200), Some("太贵了"), "理由是：“太贵了”。没有下单"),
         ],
     )
@@ -204,6 +218,10 @@ async fn u3_the_demo_says_what_it_does_not_understand_with_an_example_and_does_n
         ("en", "Don't sell 10 FPT", "`Sell 10 FPT`"),
         ("en", "Buy 10.5 VNM", "`Sell 10 FPT`"),
         ("en", "Buy 1 share", "`Sell 10 FPT`"),
+        ("en", "Buy 2,000,000 VNM", "fewer than 1,000,000 shares"),
+        ("en", "Sell 10 FPT at 99999999999999999999", "less than 1,000,000,000 VND"),
+        ("vi", "Mua 1.000.000 VNM", "dưới 1.000.000 cổ phiếu"),
+        ("zh", "买入 2000000 股 VNM", "少于 1,000,000 股"),
         ("vi", "nữa", "`Bán 10 FPT`"),
         ("zh", "你好", "“卖出10股FPT”"),
     ] {
@@ -254,6 +272,7 @@ fn u3_every_language_of_the_demo_is_a_valid_configuration() {
         let address = taken.local_addr().unwrap().to_string();
         let ended = run(dir.path(), &["demo", "--locale", locale, "--listen", &address, "--dir", "d"], "", &[]);
         assert_eq!(ended.code, Some(1));
+        assert!(ended.stderr.contains("another server running there? --listen takes another"), "{}", ended.stderr);
         let checked = run(dir.path(), &["check", "--config", "d/countersign.toml"], "", &[]);
         assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{locale}");
         let config = fs::read_to_string(dir.path().join("d/countersign.toml")).unwrap();

@@ -323,7 +323,7 @@ content_message = "Order {{ args.symbol }}"
 approval = { require = "args.quantity * args.price > 1000000", timeout = 300, levels = ["user", "admin"] }
 stream = { tool_use = true, tool_result = true, display_as_content = false }
 [mcp.files]
-command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]
+command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "documents"]
 [[auth.tokens]]
 subject = "alice"
 roles = ["user"]

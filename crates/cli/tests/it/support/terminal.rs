@@ -110,13 +110,17 @@ impl Terminal {
 
     /// Everything on the screen so far.
     pub(crate) fn shown(&self) -> String {
-        // A character may be there in part.
         let shown = self.shown.lock().unwrap().clone();
-        let whole = match std::str::from_utf8(&shown) {
-            Ok(_) => shown.len(),
-            Err(error) => error.valid_up_to(),
-        };
-        String::from_utf8(shown[..whole].to_vec()).unwrap()
+        let mut text = String::new();
+        let mut rest = shown.as_slice();
+        while let Err(error) = std::str::from_utf8(rest) {
+            text.push_str(std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap());
+            // A character may be there in part; what is none was typed so.
+            let Some(bad) = error.error_len() else { return text };
+            text.push(char::REPLACEMENT_CHARACTER);
+            rest = &rest[error.valid_up_to() + bad..];
+        }
+        text + std::str::from_utf8(rest).unwrap()
     }
 
     /// Types a line.
@@ -126,7 +130,12 @@ impl Terminal {
 
     /// Presses keys; `\x03` is Ctrl-C.
     pub(crate) fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).unwrap();
+        self.press_bytes(keys.as_bytes());
+    }
+
+    /// The same as a terminal that is not set to UTF-8.
+    pub(crate) fn press_bytes(&mut self, keys: &[u8]) {
+        self.keys.write_all(keys).and_then(|()| self.keys.flush()).unwrap();
     }
 
     /// Kills the program in it, not the terminal.

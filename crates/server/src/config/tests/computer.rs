@@ -1,7 +1,6 @@
 //! `[computer]` and its tool (spec S14).
 
 use super::*;
-use countersign_core::call::timeout::Timeout;
 
 #[test]
 fn s14_an_agent_with_the_computer_needs_a_browser() {
@@ -28,6 +27,7 @@ fn s14_a_build_without_the_feature_refuses_a_browser_and_says_which_has_it() {
 
 #[cfg(feature = "computer")]
 mod with_the_feature {
+    use countersign_core::call::timeout::Timeout;
     use countersign_tools::builtin::Hosts;
 
     use super::*;
