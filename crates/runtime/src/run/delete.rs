@@ -48,6 +48,7 @@ impl Runtime {
         state = self.inner.ended_for_good(live, &mut guard, state, by.subject.as_ref()).await?;
         // Anything that another node has stored meanwhile is checked first: a rule, or the outcome of a call.
         if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
+            guard.load_again();
             return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
         }
         self.inner.is_deleted(live, &mut guard);
