@@ -4,7 +4,7 @@
 //! the key of the last row of its page. So rows that are added or removed between two pages never shift others.
 //! Interruptions are ordered by a place instead of a time: nothing near its deadline is on a late page.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use countersign_core::{
     approval::rule::RuleId,
@@ -231,14 +231,17 @@ pub fn limit(page: &Page) -> usize {
     page.limit.max(1)
 }
 
-/// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be the same.
+/// Makes the page from the rows of all queries of a list, each of which may have one more than fits. Some may be of the
+/// same thing.
 #[must_use]
 pub fn merged<T: Row>(mut found: Vec<Found<T>>, page: &Page) -> Paged<T> {
     // Not all queries have read rows below it.
     let floor = found.iter().filter(|one| one.is_last).map(|one| one.key.clone()).max();
     found.retain(|one| one.fits && floor.as_ref().is_none_or(|floor| one.key >= *floor));
     found.sort_unstable_by(|one, other| other.key.cmp(&one.key));
-    found.dedup_by(|one, other| one.key == other.key);
+    // One that is used, or resolved, between two queries has another place in the second.
+    let mut listed = HashSet::new();
+    found.retain(|one| listed.insert((one.key.session_id.clone(), one.key.n)));
     let more = found.len() > limit(page);
     found.truncate(limit(page));
     let end = found.last().filter(|_| more).map(|one| &one.key);

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -206,6 +207,29 @@ async fn u4_nobody_is_told_that_a_request_of_a_deleted_session_waits_and_everybo
     let after = receiver.all().split_off(before);
     assert!(after.iter().any(|one| one.kind() == "approval.resolved"), "{after:?}");
     assert!(after.iter().all(|one| one.kind() != "approval.requested"), "{after:?}");
+}
+
+/// Its row is damaged, or a newer version has stored a value there that this one does not know.
+#[tokio::test]
+async fn u4_r9_a_request_that_cannot_be_read_delays_no_message_about_others() {
+    let receiver = Receiver::start(Answer::Status(200)).await;
+    let mut server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
+    server.kill();
+    let damages = "CREATE TRIGGER damages AFTER INSERT ON interruptions
+                   WHEN (SELECT id FROM sessions WHERE number = new.key >> 32) = 'damaged'
+                   BEGIN UPDATE interruptions SET tools = 'none' WHERE key = new.key; END";
+    Connection::open(server.path("test.db")).unwrap().execute_batch(damages).unwrap();
+    server.start_again().await;
+    let mut ws = asked(&server, "damaged").await;
+    asked(&server, "other").await;
+    receiver.until_received(|one| one.is_of("other")).await;
+    let at = until_webhook(&server, |webhook| webhook["waiting"] == 1).await;
+    assert!(at["last_failed"]["message"].as_str().unwrap().contains("cannot be read"), "{at}");
+    assert!(receiver.all().iter().all(|one| !one.is_of("damaged")), "nobody knows whether it is pending");
+    // That it is over does not depend on the row.
+    ws.decide("damaged_1", json!([{ "type": "approve" }])).await;
+    ws.until_status("completed").await;
+    receiver.until_received(|one| one.is_of("damaged") && one.kind() == "approval.resolved").await;
 }
 
 /// A store that can be read, and refuses writes about webhooks.

@@ -166,6 +166,41 @@ async fn w7_deadlines_of_sessions_that_cannot_be_read_hold_up_no_others() {
     tokio::time::timeout(Duration::from_secs(30), over).await.expect("it times out");
 }
 
+/// The store takes a minute for a decision in one of them, such as behind a lock of its row in the database.
+#[tokio::test]
+async fn w7_r9_what_hangs_in_one_session_holds_up_no_deadline_of_others() {
+    let failing = Failing::over(Arc::new(MemoryStore::new()));
+    let runtime = runtime(failing.clone(), &Ledger::default());
+    runtime.start().await.expect("started");
+    for session in ["hangs", "other"] {
+        send(&runtime, session, "hello").await.expect("said");
+    }
+    assert_eq!(send(&runtime, "hangs", "trade").await.expect("paused").status, Status::AwaitingInput);
+    failing.meanwhile(|record| matches!(record, Record::Decided(_)), tokio::time::sleep(Duration::from_secs(60)));
+    let deciding = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.decide(&Principal::trusted(), NewDecision::new("hangs_1", vec![Decision::approve()])).await }
+    });
+    // Its own deadline has to wait.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(send(&runtime, "other", "trade").await.expect("paused").status, Status::AwaitingInput);
+    let over = async {
+        while failing
+            .interruption("other", InterruptionNo::FIRST)
+            .await
+            .expect("row")
+            .expect("asked")
+            .resolution
+            .is_none()
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), over).await.expect("it times out");
+    assert!(!deciding.is_finished());
+    deciding.abort();
+}
+
 #[tokio::test]
 async fn r11_retention_goes_past_sessions_that_cannot_be_deleted() {
     let (_, sqlite, _dir) = stores().swap_remove(1);

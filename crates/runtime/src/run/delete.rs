@@ -9,12 +9,13 @@ use countersign_core::{
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
+    session::Session,
 };
 
 use super::{
     command::to_the_end,
-    inner::Runtime,
-    live::uses::LiveRef,
+    inner::{Inner, Runtime},
+    live::{LiveState, uses::LiveRef},
     nodes::contested,
     refusals::{owned, store_refusal},
 };
@@ -44,16 +45,10 @@ impl Runtime {
                            only a person may delete it, or revoke them first";
             return Err(Refusal::new(Code::Forbidden, message));
         }
-        let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
-        if state.status.is_open() && unfinished {
-            let (at, partial) = (self.inner.now(), guard.written());
-            let cancel =
-                |state: &Arc<State>| Draft::of(state.clone(), at).cancel_for_good(by.subject.as_ref(), partial);
-            self.inner.transact(live, &mut guard, Durability::Synced, cancel).await?;
-            state = self.inner.load(live, &mut guard).await?;
-        }
+        state = self.inner.ended_for_good(live, &mut guard, state, by.subject.as_ref()).await?;
         // Anything that another node has stored meanwhile is checked first: a rule, or the outcome of a call.
         if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
+            guard.load_again();
             return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
         }
         self.inner.is_deleted(live, &mut guard);
@@ -72,5 +67,26 @@ impl Runtime {
         let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
         // One that cannot be read may be a "never".
         Ok(!rules.rows.is_empty() || !rules.unread.is_empty())
+    }
+}
+
+impl Inner {
+    /// The state of a session that is about to be deleted, once its turn is cancelled if that has open requests or calls,
+    /// so that the audit log has their outcomes (spec R8).
+    pub(super) async fn ended_for_good(
+        &self,
+        live: &LiveRef,
+        guard: &mut LiveState,
+        state: Session,
+        by: Option<&Arc<str>>,
+    ) -> Result<Session, Refusal> {
+        let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
+        if !state.status.is_open() || !unfinished {
+            return Ok(state);
+        }
+        let (at, partial) = (self.now(), guard.written());
+        let cancel = |state: &Arc<State>| Draft::of(state.clone(), at).cancel_for_good(by, partial);
+        self.transact(live, guard, Durability::Synced, cancel).await?;
+        self.load(live, guard).await
     }
 }

@@ -3,17 +3,22 @@
 //! The store returns the earliest deadlines first, and one that fails stays among them. So failed ones are requested in
 //! addition to the others, and retried after a pause. An outage of the store is no session's fault: all are retried at
 //! once when it ends.
+//!
+//! One whose session is in use for long is handled by a task that goes on meanwhile.
 
 use std::{collections::HashMap, time::Duration};
 
 use countersign_core::refusal::{Code, Refusal};
-use tokio::time::Instant;
+use tokio::{
+    task::{JoinError, JoinHandle},
+    time::Instant,
+};
 
 use crate::store::Due;
 
 /// Deadlines requested at a time, in addition to failed ones.
 const AT_ONCE: usize = 256;
-/// How many failed deadlines are remembered. Further ones are retried at each poll.
+/// How many failed deadlines are remembered, and how many are handled meanwhile. Further ones are retried at each poll.
 const REMEMBERED: usize = 4096;
 /// The first pause after a failure, and the longest.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,9 +28,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(super) struct Overdue {
     failed: HashMap<Due, Failed>,
+    /// Those that are handled meanwhile.
+    busy: HashMap<Due, JoinHandle<Handled>>,
     /// The store could not be reached when it was last tried.
     away: bool,
 }
+
+/// Whether it was stored.
+type Handled = Result<bool, Refusal>;
 
 struct Failed {
     again: Instant,
@@ -35,7 +45,7 @@ struct Failed {
 impl Overdue {
     /// How many to request from the store, so that those to handle are among them.
     pub(super) fn limit(&self) -> usize {
-        AT_ONCE + self.failed.len()
+        AT_ONCE + self.failed.len() + self.busy.len()
     }
 
     /// Which of the due ones to handle now: none is dropped, since the store offers it to no other node for a while.
@@ -43,8 +53,25 @@ impl Overdue {
         let now = Instant::now();
         // Those no longer due, or another node's, are forgotten.
         self.failed.retain(|_, failed| now < failed.again + LONGEST_PAUSE);
-        due.retain(|due| self.failed.get(due).is_none_or(|failed| failed.again <= now));
+        due.retain(|due| !self.busy.contains_key(due) && self.failed.get(due).is_none_or(|failed| failed.again <= now));
+        due.truncate((AT_ONCE + REMEMBERED).saturating_sub(self.busy.len()));
         due
+    }
+
+    /// One is handled meanwhile: others do not wait for it.
+    pub(super) fn busy(&mut self, due: Due, handled: JoinHandle<Handled>) {
+        let (session, n) = &due;
+        tracing::warn!(session = &**session, n = n.get(), "a time-out waits for its session, which is in use");
+        self.busy.insert(due, handled);
+    }
+
+    /// Those that were handled meanwhile.
+    pub(super) async fn ended(&mut self) -> Vec<(Due, Result<Handled, JoinError>)> {
+        let mut ended = Vec::new();
+        for (due, handled) in self.busy.extract_if(|_, handled| handled.is_finished()) {
+            ended.push((due, handled.await));
+        }
+        ended
     }
 
     /// Takes the result of a poll: the deadlines that could not be stored, and whether any other could. A store may

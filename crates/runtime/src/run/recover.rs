@@ -16,7 +16,7 @@ use countersign_core::{
         state::{State, Status},
     },
     number::InterruptionNo,
-    refusal::Refusal,
+    refusal::{Code, Refusal},
 };
 use futures::StreamExt as _;
 use tokio::{sync::MutexGuard, time::timeout};
@@ -30,10 +30,12 @@ use super::{
     overdue::Overdue,
     refusals::store_refusal,
 };
-use crate::store::{Due, Durability, Guards, StoreError, nodes::Epoch};
+use crate::store::{Durability, Guards, StoreError, nodes::Epoch};
 
 /// How often deadlines are checked. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
+/// How long others wait for a deadline whose session is in use, or cannot be stored in now: it is handled once that ends.
+const BUSY: Duration = Duration::from_millis(300);
 /// How many deadlines, or sessions to resume, are handled at the same time.
 const SIDE_BY_SIDE: usize = 64;
 /// How many processes in a row may resume a turn without progress. The next one holds it.
@@ -237,17 +239,26 @@ impl Inner {
         };
         let more = due.len() == limit;
         due.retain(|due| !failpoint::leaves(due));
-        // Concurrently, so that the store can group them and one busy session delays no other.
-        let over = futures::stream::iter(overdue.ready(due)).map(|(session_id, n)| async move {
-            let stored = self.time_out(&session_id, n).await;
-            stored.map_err(|error| ((session_id, n), error))
+        let mut ended = overdue.ended().await;
+        // Concurrently, so that the store can group them; in tasks, so that a busy session delays no other.
+        let over = futures::stream::iter(overdue.ready(due)).map(|due| async move {
+            let (inner, (session_id, n)) = (self.clone(), due.clone());
+            let mut handled = tokio::spawn(async move { inner.time_out(&session_id, n).await });
+            let done = timeout(BUSY, &mut handled).await;
+            (due, done.map_err(|_| handled))
         });
-        let over: Vec<Result<bool, (Due, Refusal)>> = over.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        let over: Vec<_> = over.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        for (due, done) in over {
+            match done {
+                Ok(done) => ended.push((due, done)),
+                Err(handled) => overdue.busy(due, handled),
+            }
+        }
         let (mut stored, mut reached, mut failed) = (false, false, Vec::new());
-        for one in over {
-            match one {
+        for (due, done) in ended {
+            match done.unwrap_or_else(|error| Err(Refusal::new(Code::Internal, error.to_string()))) {
                 Ok(one) => (stored, reached) = (stored || one, true),
-                Err(one) => failed.push(one),
+                Err(error) => failed.push((due, error)),
             }
         }
         overdue.looked(failed, reached);

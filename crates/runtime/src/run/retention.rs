@@ -5,7 +5,10 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use countersign_core::{journal::record::Millis, refusal::Refusal};
 
-use super::inner::Inner;
+use super::{
+    inner::Inner,
+    live::{LiveState, uses::LiveRef},
+};
 use crate::store::machine_time;
 
 /// How often such sessions are searched for.
@@ -69,7 +72,7 @@ impl Inner {
                 }
                 let live = self.live(&session_id);
                 let mut guard = live.lock().await;
-                match self.store.delete(&session_id, Some(pos)).await.map_err(|error| self.refused(error)) {
+                match self.delete_at(&live, &mut guard, pos).await {
                     Ok(true) => {
                         self.is_deleted(&live, &mut guard);
                         deleted += 1;
@@ -77,10 +80,12 @@ impl Inner {
                     // An input that was stored meanwhile keeps it.
                     Ok(false) => drop(stay.insert(session_id.clone())),
                     // The fault is this session's alone.
-                    Err(error) if error.is_unreadable() => {
-                        tracing::warn!(session = &*session_id, %error, "a session cannot be read, and is not deleted");
+                    Err(error) if error.is_unreadable() || error.is_illegal() => {
+                        tracing::warn!(session = &*session_id, %error, "a session cannot be read or ended, and is not deleted");
                         stay.insert(session_id.clone());
                     }
+                    // Another node has appended to it, or deleted it.
+                    Err(error) if error.is_overtaken() || error.is_gone() => drop(stay.insert(session_id.clone())),
                     Err(error) => return Err(error),
                 }
                 drop(guard);
@@ -90,5 +95,16 @@ impl Inner {
                 return Ok(deleted);
             }
         }
+    }
+
+    /// Deletes a session that ends at this position. A turn that had failed, and that nobody has retried, is cancelled
+    /// first. `false`: it ends elsewhere.
+    async fn delete_at(&self, live: &LiveRef, guard: &mut LiveState, pos: u64) -> Result<bool, Refusal> {
+        let state = self.load(live, guard).await?;
+        if state.pos != pos {
+            return Ok(false);
+        }
+        let state = self.ended_for_good(live, guard, state, None).await?;
+        self.store.delete(&live.session_id, Some(state.pos)).await.map_err(|error| self.refused(error))
     }
 }

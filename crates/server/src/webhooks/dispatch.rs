@@ -46,8 +46,11 @@ enum Step {
 /// Messages to be sent, with the numbers of their records, and the number of the last record that was read.
 struct Batch {
     to: u64,
-    notices: Vec<(u64, Notice)>,
+    notices: Vec<(u64, Made)>,
 }
+
+/// A message, or why it cannot be made: it is tried again like one that did not arrive, and delays no other.
+type Made = Result<Notice, String>;
 
 impl Webhooks {
     /// Sends messages until it is signalled to stop; those under way then are sent again after the next start.
@@ -209,13 +212,13 @@ impl AtWork {
         }
     }
 
-    async fn notice(&self, record: &AuditRecord) -> Result<Option<Notice>, StoreError> {
+    async fn notice(&self, record: &AuditRecord) -> Result<Option<Made>, StoreError> {
         Notice::of(record, &*self.all.store, &self.all.console, &self.active.endpoint).await
     }
 
     /// The failed delivery that remains, if the message does not arrive. For a receiver that is gone it is kept
     /// unchanged, until the receiver returns.
-    async fn attempt(&self, n: u64, before: u32, notice: &Notice) -> Option<FailedDelivery> {
+    async fn attempt(&self, n: u64, before: u32, notice: &Made) -> Option<FailedDelivery> {
         let (name, most) = (&self.active.endpoint.name, self.active.endpoint.max_attempts);
         if self.active.is_gone.load(Ordering::Relaxed) {
             let tried_at = self.all.store.now();
@@ -227,7 +230,10 @@ impl AtWork {
                 why: GONE.to_owned(),
             });
         }
-        let outcome = send::once(&self.active, notice, self.all.locale).await;
+        let (outcome, id) = match notice {
+            Ok(notice) => (send::once(&self.active, notice, self.all.locale).await, notice.id.as_str()),
+            Err(why) => (Outcome::Failed { why: why.clone(), pause: None }, ""),
+        };
         let (tried_at, attempts) = (self.all.store.now(), before.saturating_add(1));
         match outcome {
             Outcome::Delivered => {
@@ -251,7 +257,7 @@ impl AtWork {
             Outcome::Failed { why, pause: asked } => {
                 let asked = asked.and_then(|asked| Millis::try_from(asked.as_millis()).ok()).unwrap_or_default();
                 let pause = PAUSES.get(attempts as usize - 1).filter(|_| attempts < most);
-                let pause = pause.map(|pause| later(*pause, &notice.id, attempts).max(asked));
+                let pause = pause.map(|pause| later(*pause, id, attempts).max(asked));
                 let next_at = pause.map(|pause| tried_at.saturating_add(pause));
                 self.counts.attempted(if next_at.is_some() { Attempt::Failed } else { Attempt::Dead });
                 if next_at.is_none() {

@@ -174,13 +174,13 @@ impl Body {
 impl Notice {
     /// The message about a record; `None` if the record has no message, is another tenant's, or announces a request
     /// that was resolved meanwhile. The names of agents and tools are from the inbox, which has none for a session that
-    /// was deleted since.
+    /// was deleted since. Instead of a message: why it cannot be made here now.
     pub(super) async fn of(
         record: &AuditRecord,
         store: &dyn Store,
         console: &str,
         wanted: &super::Endpoint,
-    ) -> Result<Option<Notice>, StoreError> {
+    ) -> Result<Option<Result<Notice, String>>, StoreError> {
         let Ok(body) = serde_json::from_str::<Body>(record.body.get()) else { return Ok(None) };
         let (Some((kind, resolution)), Some(key)) = (body.kind(), body.approval_key.clone()) else { return Ok(None) };
         let Some((session_id, n)) = parse_approval_key(&key) else { return Ok(None) };
@@ -188,14 +188,21 @@ impl Notice {
         if is_other || !wanted.kinds.contains(&kind) {
             return Ok(None);
         }
-        let row = store.interruption(session_id, n).await?;
+        let row = match store.interruption(session_id, n).await {
+            // It may be pending or not: a newer version may have stored how it ended.
+            Err(error @ (StoreError::Corrupt(_) | StoreError::Sealed(_))) if kind.asks() => {
+                return Ok(Some(Err(format!("the request {key:?} cannot be read: {error}"))));
+            }
+            Err(StoreError::Corrupt(_) | StoreError::Sealed(_)) => None,
+            row => row?,
+        };
         // A receiver that is notified of a pending request now would act on one that is resolved, or was deleted.
         if kind.asks() && row.as_ref().is_none_or(|row| row.resolution.is_some()) {
             return Ok(None);
         }
         let data = data(body, key, row, resolution, console);
         let id = format!("msg_{}", record.hash.get(..ID_CHARS).unwrap_or(&record.hash));
-        Ok(Some(Notice { id, kind, timestamp: data.1, data: data.0 }))
+        Ok(Some(Ok(Notice { id, kind, timestamp: data.1, data: data.0 })))
     }
 
     /// A test message.

@@ -444,7 +444,10 @@ async fn u4_of_a_request_that_is_over_nothing_says_that_it_is_pending() {
         let body = serde_json::value::to_raw_value(&body).unwrap();
         let record = AuditRecord { n: 1, prev: "0".repeat(64), hash: "1".repeat(64), body };
         let endpoint = &webhooks.endpoints[0].endpoint;
-        Notice::of(&record, webhooks.store(), "https://a.example.com", endpoint).await.unwrap().map(|told| told.kind)
+        Notice::of(&record, webhooks.store(), "https://a.example.com", endpoint)
+            .await
+            .unwrap()
+            .map(|told| told.unwrap().kind)
     };
     for asks in [
         json!({ "event": "requested" }),

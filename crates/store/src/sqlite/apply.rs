@@ -338,9 +338,11 @@ fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result
 }
 
 /// Deletes a session with everything except its id. The writer removes its entries and waypoints later, in pieces (see
-/// [`unfinished`](super::unfinished)). Returns its number; `None` if there is no such session.
-pub(super) fn delete(conn: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
-    let session: Option<i64> = find(conn, "SELECT number FROM sessions WHERE id = ?1", [session_id], |r| r.get(0))?;
+/// [`unfinished`](super::unfinished)). Returns its number; `None` if there is no such session, or it does not end at this
+/// position, where one is given.
+pub(super) fn delete(conn: &Connection, session_id: &str, at: Option<u64>) -> Result<Option<i64>, StoreError> {
+    let sql = "SELECT number FROM sessions WHERE id = ?1 AND (?2 IS NULL OR pos = ?2)";
+    let session: Option<i64> = find(conn, sql, params![session_id, at.map(int)], |r| r.get(0))?;
     let Some(session) = session else { return Ok(None) };
     run(conn, "INSERT INTO deleted_sessions (id) VALUES (?1)", [session_id])?;
     for sql in [

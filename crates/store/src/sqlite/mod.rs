@@ -435,18 +435,7 @@ impl Store for SqliteStore {
 
     fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
         let id: Box<str> = session_id.into();
-        async move {
-            // Nothing else appends between the two: the store belongs to one process, which excludes it.
-            if let Some(at) = at {
-                match self.head(&id).await {
-                    Ok(Some(head)) if head.pos == at => {}
-                    Ok(_) | Err(StoreError::Deleted(_)) => return Ok(false),
-                    Err(e) => return Err(e),
-                }
-            }
-            self.write(Op::Delete(id, AtomicI64::default())).await
-        }
-        .boxed()
+        async move { self.write(Op::Delete(id, at, AtomicI64::default())).await }.boxed()
     }
 
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {

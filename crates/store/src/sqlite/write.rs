@@ -315,7 +315,7 @@ impl<'w> Thread<'w> {
                 // The number was rolled back, and may be given to another soon.
                 Op::Begin(number, _) if answer.is_err() => number.store(0, Ordering::SeqCst),
                 // If the answer is unknown, removal checks the number again.
-                Op::Delete(_, number) if matches!(answer, Ok(true)) => self.left.push(number.load(Ordering::SeqCst)),
+                Op::Delete(.., number) if matches!(answer, Ok(true)) => self.left.push(number.load(Ordering::SeqCst)),
                 Op::GiveUp(number) if !matches!(answer, Ok(false)) => self.left.push(number.load(Ordering::SeqCst)),
                 _ => {}
             }

@@ -32,6 +32,7 @@ conformance! {
     r9_any_text_comes_back_unchanged,
     a_missing_session_reads_as_empty,
     r11_a_deleted_session_is_gone_and_its_id_is_never_used_again,
+    r3_a_session_is_deleted_at_a_position_or_keeps_what_is_appended_there,
     a_store_that_can_be_written_to_says_so,
     r8_the_audit_log_is_written_with_the_entries_and_stays,
     r6_an_append_is_stored_in_its_time_by_the_stores_clock_or_not_at_all,
@@ -402,6 +403,24 @@ async fn r11_a_deleted_session_is_gone_and_its_id_is_never_used_again(store: Tes
     assert_eq!(store.due(i64::MAX, 9).await.expect("due"), []);
     let admin = Visible { roles: vec!["admin".to_owned()], ..Visible::default() };
     assert!(ids(&store, SessionFilter { visible_to: Some(admin), ..SessionFilter::default() }).await.is_empty());
+}
+
+/// Who deletes it did not know of what was acknowledged meanwhile.
+async fn r3_a_session_is_deleted_at_a_position_or_keeps_what_is_appended_there(store: Tested) {
+    for n in 0..20 {
+        let id = format!("s{n}");
+        let driven = begun(&*store, &id, 1, None).await;
+        let at = driven.state.pos;
+        let more = driven.append_of(driven.says(2, "x", Some("r"), Some(OnPending::Queue)).expect("queue"));
+        let (deleted, appended) = tokio::join!(store.delete(&id, Some(at)), store.append(more));
+        match deleted.expect("delete") {
+            true => assert!(is_deleted(appended, &id), "{id}: what was acknowledged is gone"),
+            false => {
+                appended.expect("stored");
+                assert_eq!(store.read(&id, at, 9).await.expect("read").len(), 1, "{id}");
+            }
+        }
+    }
 }
 
 fn is_deleted<T>(answer: Result<T, StoreError>, id: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What every store promises about lists: interruptions, sessions, deadlines. Each test runs on each store.
 
 use countersign_core::{
-    approval::decision::Decision,
+    approval::{decision::Decision, rule::RuleId},
     journal::{
         record::{Millis, Record, records},
         state::{Phase, Status},
@@ -24,6 +24,7 @@ conformance! {
     pages_stay_stable_while_rows_come,
     r9_a_bad_cursor_is_refused,
     sessions_are_listed_by_use,
+    p1_a_session_that_is_used_while_a_page_is_read_is_listed_once,
     u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it,
     p1_sessions_are_listed_for_those_who_may_see_them,
     x_nothing_of_another_tenant_is_listed,
@@ -230,6 +231,26 @@ async fn sessions_are_listed_by_use(store: Tested) {
 }
 
 /// The list, the snapshot and the journal say the same, and a deleted session takes its title with it.
+/// Its owner also sees it as a reviewer: it is read for each of these reasons.
+async fn p1_a_session_that_is_used_while_a_page_is_read_is_listed_once(store: Tested) {
+    let mut driven = waiting(&*store, "s", 1, Some("ann"), "t", asks(Some("admin"), 0)).await;
+    let uses = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for now in 2..200 {
+                let used = driven.draft(now).revoke(RuleId { n: InterruptionNo::new(9), action: 0 }, None);
+                driven.store(&*store, used).await.expect("used");
+            }
+        }
+    });
+    let ann = Visible { subject: Some("ann".to_owned()), roles: vec!["admin".to_owned()], ..Visible::default() };
+    while !uses.is_finished() {
+        let filter = SessionFilter { visible_to: Some(ann.clone()), ..SessionFilter::default() };
+        assert_eq!(ids(&store, filter).await, ["s"]);
+    }
+    uses.await.expect("used");
+}
+
 async fn u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it(store: Tested) {
     let listed = async |id: &str| {
         let rows = store.sessions(SessionFilter::default(), page(None, 9)).await.expect("list").rows;

@@ -1,24 +1,29 @@
 //! Spec W2, S22, R4: work in progress when a turn failed: calls that ran, that were approved or pending, and nested
 //! agents.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use countersign::{
-    Agent, InterruptionKind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status,
+    Agent, Decision, InterruptionKind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status,
     ToolGuardrailOutput,
     graph::{
         Context, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
     },
     policy::Timeout,
-    run::Runtime,
-    store::Store,
+    run::{NewDecision, Runtime},
+    store::{Store, StoreError},
     tool::{Approval, ToolEntry, function},
 };
+use countersign_core::audit::AuditRecord;
 use countersign_runtime::run::{ApprovalQuery, ApprovalStatus};
+use countersign_store::AuditRange;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -106,6 +111,45 @@ async fn w2_what_was_pending_when_a_turn_failed_stays_pending_under_its_key_and_
             ],
             "{name}: in the order of the calls, each with one result"
         );
+    }
+}
+
+/// A call that was approved after its turn had failed, and that nobody retried.
+#[tokio::test]
+async fn r8_the_log_says_what_became_of_the_calls_of_a_failed_turn_whose_session_is_too_old() {
+    for (name, store, _dir) in stores() {
+        if name == "memory" {
+            continue; // It deletes nothing by itself.
+        }
+        let done = Ran::default();
+        let answer = calls(&[("a", "c1", "{}"), ("b", "c2", r#"{"n":7}"#)]);
+        let lead = tool("b", &done).needs_approval(Approval::always().timeout(Timeout::Never).levels(["boss"]));
+        let agent = Agent::new("Helper", script(&[answer])).tool(leaks_once(gated("a", &done))).tool(lead);
+        let mut paused = in_store(&store).run(&agent, "go").await.expect("paused");
+        let (first, second) = (item(&paused, "c1"), item(&paused, "c2"));
+        paused.state.approve(&first).expect("approved");
+        in_store(&store).run(&agent, paused.state).await.expect_err("stopped");
+
+        let runtime = Runtime::builder(store.clone()).agent(agent).retention(Duration::ZERO).build().expect("runtime");
+        let approves = NewDecision::new(&*second.approval_key, vec![Decision::approve()]);
+        runtime.decide(&Principal::trusted(), approves).await.expect("decided");
+        runtime.start().await.expect("started");
+        let gone = async {
+            while !matches!(store.head("s").await, Err(StoreError::Deleted(_))) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is deleted");
+        let log = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
+        let body = |record: &AuditRecord| serde_json::from_str::<Value>(record.body.get()).expect("JSON");
+        let finished: Vec<Value> = log
+            .iter()
+            .map(body)
+            .filter(|body| body["event"] == "finished")
+            .map(|body| body["tool_use_id"].clone())
+            .collect();
+        assert_eq!(finished, ["c1", "c2"], "{name}: {log:?}");
+        assert_eq!(ran(&done), ["a {}"], "{name}");
     }
 }
 

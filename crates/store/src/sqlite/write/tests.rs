@@ -74,7 +74,7 @@ fn r3_only_a_commit_that_has_written_counts_as_a_sync() {
     let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
     let mut thread = thread(&dir.path().join("t.db"), &values, &broken);
     let begin = || Op::Begin(Arc::default(), "s".into());
-    let nothing = || Op::Delete("none".into(), AtomicI64::new(0));
+    let nothing = || Op::Delete("none".into(), None, AtomicI64::new(0));
     group(&mut thread, vec![begin()]);
     assert!(thread.unsynced.is_some(), "it is written");
     group(&mut thread, vec![nothing()]);
@@ -123,7 +123,7 @@ fn r9_the_number_of_an_ended_fork_is_never_reused() {
     let second = Arc::<AtomicI64>::default();
     let ops = vec![
         Op::GiveUp(first.clone()),
-        Op::Delete("f".into(), AtomicI64::default()),
+        Op::Delete("f".into(), None, AtomicI64::default()),
         Op::Begin(second.clone(), "g".into()),
     ];
     assert!(group(&mut thread, ops).iter().all(Result::is_ok));
@@ -154,7 +154,7 @@ fn r9_a_deleted_session_is_gone_at_once_and_its_entries_in_pieces() {
     let sql = "INSERT INTO sessions (number, id, pos, agent, status, created_at, updated_at, pending, format)
                VALUES (?1, 'f', 1200, 'a', 'completed', 1, 1, '[]', 1)";
     first.conn.execute(sql, [row]).expect("a session");
-    let delete = || vec![Op::Delete("f".into(), AtomicI64::default())];
+    let delete = || vec![Op::Delete("f".into(), None, AtomicI64::default())];
     assert!(group(&mut first, delete()).remove(0).expect("deleted"));
     assert!(!group(&mut first, delete()).remove(0).expect("once"));
     assert_eq!(entries(&first, &number), 1200);
