@@ -538,7 +538,7 @@ impl Draft {
         by: &Principal,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
-        if self.state.status == Status::Running {
+        if !self.state.rests() {
             return Err(Refusal::new(
                 Code::SessionBusy,
                 "nodes are running; their state is changed when they wait or have ended",

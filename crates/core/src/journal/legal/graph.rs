@@ -5,7 +5,7 @@ use super::super::{
     record::{Interrupted, Kind, Record},
     run::{Round, TasksDone, Then},
     running::shown,
-    state::{Phase, State, Status},
+    state::{Phase, State},
 };
 use crate::number::TaskNo;
 
@@ -38,7 +38,7 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::Resumed(resumed) => {
             state.waiting(resumed.n).is_some_and(|open| matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
         }
-        Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.status != Status::Running,
+        Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.rests(),
         Record::States(_) => run.is_some(),
         Record::Interrupted(asked) if asked.kind == Kind::Input => call_asks(state, asked),
         Record::Interrupted(asked) if asked.question.is_some() => asks(state, asked),
