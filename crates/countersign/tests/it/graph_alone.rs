@@ -454,6 +454,23 @@ async fn s17_a_state_of_a_graph_in_which_nothing_moved_can_run() {
     assert_eq!((work.sum, sent.get()), (12, 1), "the node went on where it stopped");
 }
 
+/// What a state is given stays on the later states of its run, and on those in its errors.
+#[tokio::test]
+async fn s21_the_stamp_of_a_graphs_state_stays_on_what_comes_of_the_run() {
+    let graph = mails(&Count::default());
+    let mut paused = graph.run(Work::default()).await.expect("run");
+    paused.state.set_stamp("app 7");
+    let text = answered(&paused, 1).to_json();
+    let next = graph.run(RunState::from_json(&text).expect("a state")).await.expect("resumed");
+    assert!(next.is_paused());
+    assert_eq!(
+        (next.state.stamp(), RunState::stamp_of(&next.state.to_json()).expect("a state")),
+        (Some("app 7"), Some("app 7".to_owned()))
+    );
+    let over = graph.run(answered(&next, 2)).await.expect("resumed");
+    assert_eq!(over.state.stamp(), Some("app 7"));
+}
+
 /// The folder of a child's store and marks.
 const FOLDER: &str = "COUNTERSIGN_TEST_GRAPH_FOLDER";
 

@@ -287,7 +287,7 @@ impl StoredSession {
         let (runtime, runs) = graph.runs_in(&self.store, self.config.locale)?;
         // Another process may begin it at the same time.
         let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
-        here::result(&runtime, (&*self.store, true), &self.id, outcome).await
+        here::result(&runtime, (&*self.store, true), &self.id, outcome, None).await
     }
 
     /// Continues the session's run of this graph, with the answers given (once, under a
