@@ -1,9 +1,13 @@
 //! Graphs that run on their own, from state to state: `Graph::run`, and graphs in a session of a store (spec G3, S17).
 
 use std::{
+    future::IntoFuture as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -469,6 +473,61 @@ async fn s21_the_stamp_of_a_graphs_state_stays_on_what_comes_of_the_run() {
     );
     let over = graph.run(answered(&next, 2)).await.expect("resumed");
     assert_eq!(over.state.stamp(), Some("app 7"));
+}
+
+/// Each step whose outcome is unknown is decided by itself, also beside others, and those of one node.
+#[tokio::test]
+async fn s6_s8_r4_of_several_steps_in_doubt_each_has_its_own_decision() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (done, hangs) = (Count::default(), Arc::new(AtomicBool::new(true)));
+    let graph = in_line("doubts", |graph| {
+        for name in ["left", "right"] {
+            let (done, hangs) = (done.clone(), hangs.clone());
+            let node = graph.node(name, move |ctx: Context<Work>| {
+                let step = |step: &str| {
+                    let (done, hangs) = (done.clone(), hangs.clone());
+                    ctx.step(step, async move {
+                        if hangs.load(Ordering::SeqCst) {
+                            std::future::pending::<()>().await;
+                        }
+                        Ok::<_, NodeError>(done.up())
+                    })
+                    .into_future()
+                };
+                let (a, b) = (step("a"), step("b"));
+                async move {
+                    let (a, b) = tokio::join!(a, b);
+                    Ok(said(format!("{name} {} {}", a.unwrap_or(0), b.unwrap_or(0))))
+                }
+            });
+            graph.start(node);
+            graph.edge(node, Node::END);
+        }
+    });
+    // The process dies in the middle of all four.
+    let dies = store.session("s").run_graph(&graph, Work::default());
+    tokio::time::timeout(Duration::from_millis(300), dies).await.expect_err("they hang");
+    hangs.store(false, Ordering::SeqCst);
+    let paused = store.session("s").resume_graph(&graph).await.expect("resumed");
+    let of = |paused: &GraphResult<Work>, node: &str, step: &str| {
+        let key = paused.outcome.pending().iter().find(|one| &*one.node == node && &*one.question == step);
+        let key = key.unwrap_or_else(|| panic!("{node} {step}: {paused:?}")).key.clone();
+        paused.interruptions.iter().find(|item| item.approval_key == key).expect("pending").clone()
+    };
+    assert_eq!(paused.interruptions.len(), 4);
+    let mut state = paused.state.clone();
+    state.respond(&of(&paused, "left", "b"), "20").expect("one of four");
+    // In its text, too.
+    let state = RunState::from_json(&state.to_json()).expect("a state");
+    let paused = graph.run_with(state, kept(store.clone())).await.expect("in part");
+    assert_eq!(paused.interruptions.len(), 3);
+    let mut state = paused.state.clone();
+    state.run_again(&of(&paused, "left", "a")).expect("again");
+    state.reject(&of(&paused, "right", "a")).expect("given up");
+    state.respond(&of(&paused, "right", "b"), "30").expect("reported");
+    state.respond(&of(&paused, "right", "b"), "40").expect_err("it is decided");
+    let over = graph.run_with(state, kept(store.clone())).await.expect("resumed").done().expect("done");
+    assert_eq!((over.log, done.get()), (vec!["left 1 20".to_owned(), "right 0 30".to_owned()], 1));
 }
 
 /// The folder of a child's store and marks.

@@ -267,8 +267,8 @@ async fn prepare_to_resume(
         taken = put(state, own, store, durable).await?;
     }
     let decided = state.state().open.iter().filter(|open| open.asked.kind == Kind::InDoubt).filter_map(|open| {
-        let call = open.asked.actions.first()?.call;
-        let staged = state.staged.iter().find(|staged| staged.call == call)?;
+        let action = open.asked.actions.first()?;
+        let staged = state.staged.iter().find(|staged| staged.decides(action))?;
         Some((open.asked.n, vec![staged.decision.clone()].into()))
     });
     let replies = decided.chain(answers(state)).collect();
