@@ -18,6 +18,7 @@ use countersign::{
         Context, Graph, GraphResult, Node, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
     },
+    run::Runtime,
     store::{
         Store,
         memory::MemoryStore,
@@ -25,6 +26,7 @@ use countersign::{
     },
     tool::Approval,
 };
+use countersign_runtime::run::{CheckpointQuery, NewFork};
 
 use crate::{
     failing::Failing,
@@ -528,6 +530,37 @@ async fn s6_s8_r4_of_several_steps_in_doubt_each_has_its_own_decision() {
     state.respond(&of(&paused, "right", "b"), "40").expect_err("it is decided");
     let over = graph.run_with(state, kept(store.clone())).await.expect("resumed").done().expect("done");
     assert_eq!((over.log, done.get()), (vec!["left 1 20".to_owned(), "right 0 30".to_owned()], 1));
+}
+
+/// A fork is held until it is continued, which a program does that runs it.
+#[tokio::test]
+async fn g6_s16_a_program_that_runs_a_held_session_continues_it() {
+    let me = Principal::trusted();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let graph = in_line("line", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        let two = graph.node("two", |_| async { Ok(WorkUpdate::new().sum(10)) });
+        graph.start(one);
+        graph.edge(one, two);
+        graph.edge(two, Node::END);
+    });
+    let script = r#"{"turns":[{"text":"one"}],"at_end":"repeat"}"#;
+    let agent = Agent::new("a", countersign::model::scripted::Scripted::from_json(script).expect("script"));
+    let _ = store.session("s").run_graph(&graph, Work::default()).await.expect("run");
+    let _ = store.session("t").say("hi").run(&agent).await.expect("run");
+    let runtime = Runtime::builder(store.clone()).agent(agent.clone()).graph(&graph).build().expect("runtime");
+    for (session, id) in [("s", "graph"), ("t", "agent")] {
+        let query = CheckpointQuery { cursor: None, limit: 200 };
+        let page = runtime.checkpoints(&me, session, query).await.expect("checkpoints");
+        let at = page.rows.iter().find(|at| at.status == Status::Running).expect("in the middle").checkpoint;
+        let fork = NewFork { checkpoint: Some(at), session_id: Some(id.to_owned()), ..NewFork::default() };
+        runtime.fork(&me, session, fork).await.expect("fork");
+        assert!(RunState::load(&*store, id).await.expect("state").state().held);
+    }
+    let done = store.session("graph").resume_graph(&graph).await.expect("resumed").done().expect("done");
+    assert_eq!(done.sum, 11);
+    let over = store.session("agent").run(&agent).await.expect("run");
+    assert_eq!((&*over.final_output, over.state.state().status), ("one", Status::Completed));
 }
 
 /// The folder of a child's store and marks.

@@ -131,7 +131,8 @@ impl Runtime {
     }
 }
 
-/// Continues the turn before any new input: a failed one is retried, and overdue interruptions time out.
+/// Continues the turn before any new input: one that has failed or is held is retried, and overdue interruptions time
+/// out.
 fn continue_turn(
     made: &mut Transition,
     guards: &mut Guards,
@@ -139,7 +140,7 @@ fn continue_turn(
     at: Millis,
     agents: &Agents,
 ) -> Result<(), Refusal> {
-    if made.state().status == Status::Failed {
+    if made.state().needs_a_retry() {
         let retried = Retried { by: by.subject.clone(), ..Retried::default() };
         made.add(Draft::new(made.state(), at).retry(retried, agents)?);
     } else if made.state().status == Status::Running {

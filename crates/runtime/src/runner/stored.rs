@@ -292,7 +292,8 @@ impl StoredSession {
 
     /// Continues the session's run of this graph, with the answers given (once, under a
     /// [`request_id`](StoredSession::request_id)), until it ends or pauses. A run that was killed continues where its
-    /// journal ends, failed tasks are retried, and a run that has ended returns its outcome.
+    /// journal ends, failed tasks are retried, a run that is held, such as a fork, goes on, and one that has ended
+    /// returns its outcome.
     ///
     /// # Errors
     /// As [`Graph::run_with`]; if an answer is refused, nothing has run.

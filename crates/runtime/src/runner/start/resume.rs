@@ -183,7 +183,7 @@ impl Session {
     fn check(&self, state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
         let agents = &self.runtime.inner.agents;
         // A turn without model calls left is refused before anything is stored.
-        if state.state().status == Status::Failed
+        if state.state().needs_a_retry()
             && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
             && refusal.code == Code::MaxTurns
         {
@@ -262,7 +262,7 @@ impl Session {
             let decided = |action: &Action| {
                 let own = staged.iter().find(|staged| staged.decides(action)).map(|staged| staged.decision.clone());
                 // Like a standing rule, it does not cover a call that may have run already, or a question.
-                own.or_else(|| standing(state, staged, call).filter(|_| open.asked.kind == Kind::Approval))
+                own.or_else(|| standing(state, staged, action.call).filter(|_| open.asked.kind == Kind::Approval))
             };
             let actions = &open.asked.actions;
             if actions.iter().all(|action| decided(action).is_none()) {
