@@ -26,7 +26,7 @@ use countersign_core::{
 use super::{
     graph_runs::takes_messages,
     inner::Runtime,
-    refusals::{owned, store_refusal, visible},
+    refusals::{may_continue, owned, store_refusal, visible},
 };
 use crate::{
     agent::Agents,
@@ -84,6 +84,9 @@ impl Runtime {
             return Err(Unsettled::Moved);
         }
         visible(by, &session)?;
+        if session.needs_a_retry() || !messages.is_empty() {
+            may_continue(by, &session)?;
+        }
         let mut made = Transition::made(session.state.clone(), Vec::new());
         if !unstored.is_empty() {
             made.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
