@@ -1,7 +1,7 @@
 //! Whether a record of a graph's run can come next; refuses what no transition of the core makes.
 
 use super::super::{
-    progress::{GraphRun, Step, TaskPhase},
+    progress::{GraphRun, TaskPhase},
     record::{Interrupted, Kind, Record},
     run::{Round, TasksDone, Then},
     running::shown,
@@ -33,8 +33,9 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::TaskFailed(failed) => task(failed.task).is_some(),
         Record::TaskWaits { task: number, .. } => task(*number).is_some(),
         // An idempotent step is not recorded when it begins.
-        Record::StepStarted { task: number, step } | Record::StepDone { task: number, step, .. } => task(*number)
-            .is_some_and(|task| task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(Step::may_begin)),
+        Record::StepStarted { task, step } | Record::StepDone { task, step, .. } => {
+            active && state.takes_step(*task, step) == Some(true)
+        }
         Record::Resumed(resumed) => {
             state.waiting(resumed.n).is_some_and(|open| matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
         }
