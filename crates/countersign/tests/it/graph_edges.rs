@@ -9,7 +9,7 @@ use countersign::{
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval},
     },
     model::scripted::Scripted,
-    run::{Code, NewDecision, Reply, Runtime},
+    run::{Code, NewDecision, NewMessage, OnPending, Reply, Runtime},
     store::Store,
     tool::{Approval, Tool, ToolError},
 };
@@ -397,6 +397,45 @@ async fn g2_no_approved_call_passes_by_a_node_of_the_users(store: Arc<dyn Store>
     assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
 }
 
+/// No message takes a turn that has begun to an agent with nodes of its own, past those, or away from one.
+async fn g2_no_message_takes_a_turn_past_the_nodes_of_another_agent(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let front = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]},{"text":"looked"}],"at_end":"repeat"}"#;
+    let model = |script: &str| ("m", Arc::new(Scripted::from_json(script).expect("script")));
+    let front = Agent::new("front", model(front)).tool(entry("look", Approval::always(), &ledger));
+    let gated = Agent::new("gated", model(SCRIPT))
+        .tool(entry("trade", Approval::always(), &ledger))
+        .tool(entry("wipe", Approval::always().levels(["boss"]), &ledger))
+        .graph(&gated());
+    let runtime = Runtime::builder(store.clone()).agent(front).agent(gated).build().expect("runtime");
+    let to = |session: &str, agent: &str, on_pending| NewMessage {
+        agent: Some(agent.to_owned()),
+        on_pending,
+        ..NewMessage::text(session, "go")
+    };
+    let pending = async |session: &str| runtime.wait(&me(), session).await.expect("wait").pending;
+    // To the agent with the gate: its turn begins when the other's has ended.
+    assert_eq!(runtime.run(&me(), to("s", "front", None)).await.expect("asked").pending, ["s_1"]);
+    let refused = runtime.message(&me(), to("s", "gated", Some(OnPending::Reject))).await.expect_err("in the middle");
+    assert_eq!(refused.code, Code::InvalidMessage, "{refused}");
+    runtime.message(&me(), to("s", "gated", Some(OnPending::Queue))).await.expect("queued");
+    decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!(pending("s").await, ["s_2", "s_3"]);
+    decide(&runtime, "s_2", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!((pending("s").await, ran(&ledger)), (vec!["s_3".to_owned(), "s_4".to_owned()], vec!["look".to_owned()]));
+    // Away from it: the turn ends at its own nodes.
+    runtime.message(&me(), to("s", "front", Some(OnPending::Queue))).await.expect("queued");
+    decide(&runtime, "s_3", vec![Decision::reject(None)]).await.expect("rejected");
+    let next = say(&runtime, "s_4", true).await;
+    assert_ne!(next.status, Status::Failed, "{next:?}");
+    assert_eq!(
+        (pending("s").await, ran(&ledger)),
+        (vec!["s_5".to_owned()], vec!["look".to_owned(), "trade".to_owned()])
+    );
+    let asked = serde_json::to_value(runtime.state(&me(), "s").await.expect("state")).expect("JSON");
+    assert_eq!(asked["agent"], "front");
+}
+
 /// Runs only when it is told to.
 struct Held {
     begun: Arc<Notify>,
@@ -668,6 +707,7 @@ conformance!(
     g1_a_graph_that_has_ended_is_not_run_again_for_what_fails_after_it,
     g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole,
     g2_no_approved_call_passes_by_a_node_of_the_users,
+    g2_no_message_takes_a_turn_past_the_nodes_of_another_agent,
     g2_s13_a_call_whose_tool_has_changed_behind_a_node_of_the_users_is_asked_about,
     g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,
