@@ -94,6 +94,12 @@ impl State {
         self.status == Status::Failed || task || self.held
     }
 
+    /// Whether only a retry continues it: the turn has failed, or is held with nothing that people could decide.
+    #[must_use]
+    pub fn needs_a_retry(&self) -> bool {
+        self.status == Status::Failed || self.held && self.status == Status::Running
+    }
+
     pub(super) fn keep_unshown(&mut self, record: &Record) {
         if self.status == Status::Failed {
             self.unshown.extend(Unshown::of(record).map(Arc::new));

@@ -231,6 +231,26 @@ impl State {
         self.calls.iter().any(|call| matches!(call.phase, Phase::Started(_))) || self.run.as_ref().is_some_and(steps)
     }
 
+    /// Whether the start or the end of a task's step can be recorded: not while the task waits for people. `None`: it
+    /// never can, since the task has ended or failed, or people decide about the step.
+    #[must_use]
+    pub fn takes_step(&self, task: TaskNo, step: &str) -> Option<bool> {
+        let task = self.run.as_ref()?.tasks.get(&task)?;
+        task.steps.get(step).is_none_or(Step::may_begin).then_some(())?;
+        match task.phase {
+            TaskPhase::Ready => Some(true),
+            TaskPhase::Waiting => Some(false),
+            TaskPhase::Graph(_) | TaskPhase::Failed(..) | TaskPhase::Done => None,
+        }
+    }
+
+    /// Whether a task's step is on record with its result.
+    #[must_use]
+    pub fn has_step_done(&self, task: TaskNo, step: &str) -> bool {
+        let task = self.run.as_ref().and_then(|run| run.tasks.get(&task));
+        task.is_some_and(|task| matches!(task.steps.get(step), Some(Step::Done(_))))
+    }
+
     /// Whether no effect follows, apart from those under way: a person has to decide, the turn has ended, or it is
     /// held.
     #[must_use]
@@ -538,7 +558,7 @@ impl Draft {
         by: &Principal,
         catalog: &dyn Catalog,
     ) -> Result<Transition, Refusal> {
-        if self.state.status == Status::Running {
+        if !self.state.rests() {
             return Err(Refusal::new(
                 Code::SessionBusy,
                 "nodes are running; their state is changed when they wait or have ended",

@@ -40,26 +40,42 @@ impl Draft {
         if self.state.is_stopped_short() && !queues {
             self.give_up_failed(message.by.as_ref(), None);
             // Queued messages came first.
-            self.queue_reaches_the_model();
+            self.queue_reaches_the_model(catalog);
             self.push(Record::UserMessage(message));
             return Ok(self.settled(catalog));
         }
         let waits = !self.state.open.is_empty();
         let has_calls = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
+        let changes_loop = self.changes_loop(&message, catalog);
         match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
             (false, _) => {
                 // A deletion that was not completed leaves queued messages behind: they came first.
-                self.queue_reaches_the_model();
+                self.queue_reaches_the_model(catalog);
                 self.push(Record::UserMessage(message));
             }
+            (true, on_pending)
+                if changes_loop
+                    && on_pending != Some(OnPending::Queue)
+                    && (self.state.held && !waits || on_pending == Some(OnPending::Reject) && waits) =>
+            {
+                return Err(Refusal::new(
+                    Code::InvalidMessage,
+                    "agent: an agent that has a graph with nodes of its own begins and ends its turns, and this turn is \
+                     another agent's; send the message when the turn has ended, or with \"on_pending\": \"queue\"",
+                ));
+            }
             // No effect is under way: the model reads it next.
-            (true, _) if self.state.held && !waits && (!has_calls || self.has_room_for(&message).is_ok()) => {
-                if has_calls {
+            (true, _)
+                if self.state.held
+                    && !waits
+                    && (!(has_calls || changes_loop) || self.has_room_for(&message).is_ok()) =>
+            {
+                if has_calls || changes_loop {
                     self.queue(message);
                     self.release();
                 } else {
                     self.release();
-                    self.queue_reaches_the_model();
+                    self.queue_reaches_the_model(catalog);
                     self.push(Record::UserMessage(message));
                 }
             }
@@ -151,11 +167,23 @@ impl Draft {
         Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
     }
 
-    /// The model reads the queued messages next.
-    pub(super) fn queue_reaches_the_model(&mut self) {
+    /// The model reads the queued messages next, up to the first one that has to begin a turn.
+    pub(super) fn queue_reaches_the_model(&mut self, catalog: &dyn Catalog) {
         for message in self.state.queued.clone() {
+            if self.changes_loop(&message, catalog) {
+                break;
+            }
             self.push(Record::UserMessage(message));
         }
+    }
+
+    /// Whether a message would take the turn, which has begun, to another agent, and one of the two has a loop with
+    /// custom nodes: the calls of such a turn would pass by them.
+    fn changes_loop(&self, message: &UserMessage, catalog: &dyn Catalog) -> bool {
+        let own = self.state.loop_node().is_some();
+        let has_begun = self.state.status.is_active() && (self.state.turn_calls > 0 || own);
+        let other = message.agent.as_ref().filter(|agent| has_begun && **agent != self.state.agent);
+        other.is_some_and(|agent| own || catalog.agent_loop(agent).is_some())
     }
 
     fn queue(&mut self, message: UserMessage) {

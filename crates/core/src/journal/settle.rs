@@ -59,7 +59,7 @@ impl Draft {
             } else if self.records.iter().any(|record| matches!(record, Record::CallFinished(_) | Record::Retried(_))) {
                 // The last results have just arrived, or the model is called again, and it reads the queue with them.
                 // At any other time it may already be answering.
-                self.queue_reaches_the_model();
+                self.queue_reaches_the_model(catalog);
             }
         }
     }

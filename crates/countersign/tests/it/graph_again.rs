@@ -251,6 +251,35 @@ async fn r4_a_fork_asks_about_a_step_that_was_to_run_again(store: Arc<dyn Store>
     }
 }
 
+/// A fork is held between two nodes as well as where it asks, so that the state can be changed there, too.
+async fn g6_the_state_of_a_fork_is_changed_wherever_it_is_held(store: Arc<dyn Store>) {
+    let graph = in_line("line", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().last("old").sum(1)) });
+        let two = graph.node("two", |ctx: Context<Work>| async move { Ok(said(ctx.state().last.clone()).sum(10)) });
+        graph.start(one);
+        graph.edge(one, two);
+        graph.edge(two, Node::END);
+    });
+    let (runtime, runs) = process(&store, &graph);
+    runs.run(&me(), "s", &Work::default()).await.expect("run").done().expect("done");
+    let page =
+        runtime.checkpoints(&me(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("checkpoints");
+    let running = page.rows.iter().filter(|at| at.status == Status::Running);
+    let between: Vec<u64> = running.filter(|at| at.nodes == ["two"]).map(|at| at.checkpoint).collect();
+    assert!(!between.is_empty(), "{:?}", page.rows);
+    for checkpoint in between {
+        let id = format!("fork-{checkpoint}");
+        let fork = NewFork { checkpoint: Some(checkpoint), session_id: Some(id.clone()), ..NewFork::default() };
+        runtime.fork(&me(), "s", fork).await.expect("fork");
+        let edited = runs.edit(&me(), &id, &WorkUpdate::new().last("new")).await.expect("nothing runs there");
+        assert!(edited.done().is_none(), "it is still held");
+        assert_eq!(runs.state(&me(), &id).await.expect("state").last, "new");
+        let done = runs.retry(&me(), &id).await.expect("it goes on").done().expect("done");
+        assert_eq!((done.log, done.sum), (vec!["new".to_owned()], 11));
+    }
+    assert_eq!(runs.state(&me(), "s").await.expect("state").log, ["old"]);
+}
+
 /// Giving up a step fails its node; a retry asks about the step again. If the node has continued without the step, a
 /// failure for another reason asks nothing about it.
 async fn r4_a_retry_asks_again_about_a_step_whose_rejection_has_failed_its_node(store: Arc<dyn Store>) {
@@ -349,6 +378,7 @@ async fn r4_a_step_that_its_node_drops_is_asked_about_when_the_node_pauses(store
 }
 
 conformance!(
+    g6_the_state_of_a_fork_is_changed_wherever_it_is_held,
     g6_an_edit_withdraws_an_answer_that_a_failed_node_has_not_used,
     g6_an_edit_withdraws_an_answer_that_has_not_reached_its_node,
     g6_an_edit_mends_a_round_with_too_many_tasks,

@@ -1,9 +1,13 @@
 //! Graphs that run on their own, from state to state: `Graph::run`, and graphs in a session of a store (spec G3, S17).
 
 use std::{
+    future::IntoFuture as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -14,6 +18,7 @@ use countersign::{
         Context, Graph, GraphResult, Node, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
     },
+    run::Runtime,
     store::{
         Store,
         memory::MemoryStore,
@@ -21,6 +26,7 @@ use countersign::{
     },
     tool::Approval,
 };
+use countersign_runtime::run::{CheckpointQuery, NewFork};
 
 use crate::{
     failing::Failing,
@@ -452,6 +458,109 @@ async fn s17_a_state_of_a_graph_in_which_nothing_moved_can_run() {
     assert_eq!(refused.kind(), RunErrorKind::Claimed, "{refused}");
     let work = graph.run(answered(&next, 2)).await.expect("resumed").done().expect("done");
     assert_eq!((work.sum, sent.get()), (12, 1), "the node went on where it stopped");
+}
+
+/// What a state is given stays on the later states of its run, and on those in its errors.
+#[tokio::test]
+async fn s21_the_stamp_of_a_graphs_state_stays_on_what_comes_of_the_run() {
+    let graph = mails(&Count::default());
+    let mut paused = graph.run(Work::default()).await.expect("run");
+    paused.state.set_stamp("app 7");
+    let text = answered(&paused, 1).to_json();
+    let next = graph.run(RunState::from_json(&text).expect("a state")).await.expect("resumed");
+    assert!(next.is_paused());
+    assert_eq!(
+        (next.state.stamp(), RunState::stamp_of(&next.state.to_json()).expect("a state")),
+        (Some("app 7"), Some("app 7".to_owned()))
+    );
+    let over = graph.run(answered(&next, 2)).await.expect("resumed");
+    assert_eq!(over.state.stamp(), Some("app 7"));
+}
+
+/// Each step whose outcome is unknown is decided by itself, also beside others, and those of one node.
+#[tokio::test]
+async fn s6_s8_r4_of_several_steps_in_doubt_each_has_its_own_decision() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (done, hangs) = (Count::default(), Arc::new(AtomicBool::new(true)));
+    let graph = in_line("doubts", |graph| {
+        for name in ["left", "right"] {
+            let (done, hangs) = (done.clone(), hangs.clone());
+            let node = graph.node(name, move |ctx: Context<Work>| {
+                let step = |step: &str| {
+                    let (done, hangs) = (done.clone(), hangs.clone());
+                    ctx.step(step, async move {
+                        if hangs.load(Ordering::SeqCst) {
+                            std::future::pending::<()>().await;
+                        }
+                        Ok::<_, NodeError>(done.up())
+                    })
+                    .into_future()
+                };
+                let (a, b) = (step("a"), step("b"));
+                async move {
+                    let (a, b) = tokio::join!(a, b);
+                    Ok(said(format!("{name} {} {}", a.unwrap_or(0), b.unwrap_or(0))))
+                }
+            });
+            graph.start(node);
+            graph.edge(node, Node::END);
+        }
+    });
+    // The process dies in the middle of all four.
+    let dies = store.session("s").run_graph(&graph, Work::default());
+    tokio::time::timeout(Duration::from_millis(300), dies).await.expect_err("they hang");
+    hangs.store(false, Ordering::SeqCst);
+    let paused = store.session("s").resume_graph(&graph).await.expect("resumed");
+    let of = |paused: &GraphResult<Work>, node: &str, step: &str| {
+        let key = paused.outcome.pending().iter().find(|one| &*one.node == node && &*one.question == step);
+        let key = key.unwrap_or_else(|| panic!("{node} {step}: {paused:?}")).key.clone();
+        paused.interruptions.iter().find(|item| item.approval_key == key).expect("pending").clone()
+    };
+    assert_eq!(paused.interruptions.len(), 4);
+    let mut state = paused.state.clone();
+    state.respond(&of(&paused, "left", "b"), "20").expect("one of four");
+    // In its text, too.
+    let state = RunState::from_json(&state.to_json()).expect("a state");
+    let paused = graph.run_with(state, kept(store.clone())).await.expect("in part");
+    assert_eq!(paused.interruptions.len(), 3);
+    let mut state = paused.state.clone();
+    state.run_again(&of(&paused, "left", "a")).expect("again");
+    state.reject(&of(&paused, "right", "a")).expect("given up");
+    state.respond(&of(&paused, "right", "b"), "30").expect("reported");
+    state.respond(&of(&paused, "right", "b"), "40").expect_err("it is decided");
+    let over = graph.run_with(state, kept(store.clone())).await.expect("resumed").done().expect("done");
+    assert_eq!((over.log, done.get()), (vec!["left 1 20".to_owned(), "right 0 30".to_owned()], 1));
+}
+
+/// A fork is held until it is continued, which a program does that runs it.
+#[tokio::test]
+async fn g6_s16_a_program_that_runs_a_held_session_continues_it() {
+    let me = Principal::trusted();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let graph = in_line("line", |graph| {
+        let one = graph.node("one", |_| async { Ok(WorkUpdate::new().sum(1)) });
+        let two = graph.node("two", |_| async { Ok(WorkUpdate::new().sum(10)) });
+        graph.start(one);
+        graph.edge(one, two);
+        graph.edge(two, Node::END);
+    });
+    let script = r#"{"turns":[{"text":"one"}],"at_end":"repeat"}"#;
+    let agent = Agent::new("a", countersign::model::scripted::Scripted::from_json(script).expect("script"));
+    let _ = store.session("s").run_graph(&graph, Work::default()).await.expect("run");
+    let _ = store.session("t").say("hi").run(&agent).await.expect("run");
+    let runtime = Runtime::builder(store.clone()).agent(agent.clone()).graph(&graph).build().expect("runtime");
+    for (session, id) in [("s", "graph"), ("t", "agent")] {
+        let query = CheckpointQuery { cursor: None, limit: 200 };
+        let page = runtime.checkpoints(&me, session, query).await.expect("checkpoints");
+        let at = page.rows.iter().find(|at| at.status == Status::Running).expect("in the middle").checkpoint;
+        let fork = NewFork { checkpoint: Some(at), session_id: Some(id.to_owned()), ..NewFork::default() };
+        runtime.fork(&me, session, fork).await.expect("fork");
+        assert!(RunState::load(&*store, id).await.expect("state").state().held);
+    }
+    let done = store.session("graph").resume_graph(&graph).await.expect("resumed").done().expect("done");
+    assert_eq!(done.sum, 11);
+    let over = store.session("agent").run(&agent).await.expect("run");
+    assert_eq!((&*over.final_output, over.state.state().status), ("one", Status::Completed));
 }
 
 /// The folder of a child's store and marks.

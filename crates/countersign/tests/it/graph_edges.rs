@@ -9,7 +9,7 @@ use countersign::{
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval},
     },
     model::scripted::Scripted,
-    run::{Code, NewDecision, Reply, Runtime},
+    run::{Code, NewDecision, NewMessage, OnPending, Reply, Runtime},
     store::Store,
     tool::{Approval, Tool, ToolError},
 };
@@ -217,6 +217,90 @@ async fn g1_a_route_or_a_list_that_panics_fails_by_name(store: Arc<dyn Store>) {
     }
 }
 
+/// What fails after an inner graph has ended repeats none of it when it is retried: neither its nodes nor their steps.
+async fn g1_a_graph_that_has_ended_is_not_run_again_for_what_fails_after_it(store: Arc<dyn Store>) {
+    for (what, cold) in [("route", false), ("route", true), ("leave", false), ("beside", false)] {
+        let (first, paid, fixed) = (Count::default(), Count::default(), Count::default());
+        let graph = || {
+            let (begun, pays) = (first.clone(), paid.clone());
+            let inner = in_line("inner", |graph| {
+                let first = graph.node("first", move |_| {
+                    begun.up();
+                    async { Ok(WorkUpdate::new().sum(1)) }
+                });
+                let pay = graph.node("pay", move |ctx: Context<Work>| {
+                    let pays = pays.clone();
+                    async move {
+                        ctx.step("pay", async move { Ok::<_, NodeError>(pays.up()) }).await?;
+                        Ok(WorkUpdate::new().sum(10))
+                    }
+                });
+                graph.start(first);
+                graph.edge(first, pay);
+                graph.edge(pay, Node::END);
+            });
+            let broken = fixed.clone();
+            let leaves = move |work: Work| {
+                assert!(what != "leave" || broken.get() > 0, "on purpose");
+                WorkUpdate::new().sum(work.sum)
+            };
+            let middle = in_line("middle", |graph| {
+                let sub = graph.subgraph("sub", &inner, |_| Work::default(), leaves);
+                graph.start(sub);
+                graph.edge(sub, Node::END);
+            });
+            let (broken, sets) = (fixed.clone(), fixed.clone());
+            in_line("outer", |graph| {
+                let sub = graph.subgraph(
+                    "sub",
+                    &middle,
+                    |_| Work::default(),
+                    |work: Work| WorkUpdate::new().sum(work.sum).last("sub"),
+                );
+                let beside = graph.node("beside", move |_| {
+                    let sets = what == "beside" && sets.get() == 0;
+                    async move { Ok(if sets { WorkUpdate::new().last("beside") } else { WorkUpdate::new() }) }
+                });
+                let end = graph.node("end", |_| async { Ok(said("end")) });
+                graph.start(sub);
+                graph.start(beside);
+                graph.route(
+                    sub,
+                    move |_| {
+                        assert!(what != "route" || broken.get() > 0, "on purpose");
+                        More::Enough
+                    },
+                    |_| end,
+                );
+                graph.edge(beside, Node::END);
+                graph.edge(end, Node::END);
+            })
+        };
+        let session = format!("{what}-{cold}");
+        let (runtime, runs) = process(&store, &graph());
+        let outcome = runs.run(&me(), &session, &Work::default()).await.expect("run");
+        assert!(matches!(&outcome, Outcome::Failed { .. }), "{what}: {outcome:?}");
+        let mut process_now = (runtime, runs);
+        if cold {
+            drop(process_now);
+            process_now = process(&store, &graph());
+        }
+        let (runtime, runs) = process_now;
+        fixed.up();
+        if what == "beside" {
+            // Its update is on record, so the round can only fail again.
+            let outcome = runs.retry(&me(), &session).await.expect("retry");
+            assert!(matches!(&outcome, Outcome::Failed { .. }), "{what}: {outcome:?}");
+        } else {
+            let done = runs.retry(&me(), &session).await.expect("retry").done().expect("done");
+            assert_eq!((done.sum, done.log.len()), (11, 1), "{what}");
+        }
+        assert_eq!((first.get(), paid.get()), (1, 1), "{what}");
+        let state = runtime.state(&me(), &session).await.expect("state");
+        assert!(state.values.is_some());
+    }
+}
+
 /// Two branches are pending; one cannot continue for a while. When the run is retried, both continue.
 async fn g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole(store: Arc<dyn Store>) {
     let graph = |node: &'static str| {
@@ -311,6 +395,45 @@ async fn g2_no_approved_call_passes_by_a_node_of_the_users(store: Arc<dyn Store>
     );
     let done = say(&runtime, "s_4", false).await;
     assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
+}
+
+/// No message takes a turn that has begun to an agent with nodes of its own, past those, or away from one.
+async fn g2_no_message_takes_a_turn_past_the_nodes_of_another_agent(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let front = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]},{"text":"looked"}],"at_end":"repeat"}"#;
+    let model = |script: &str| ("m", Arc::new(Scripted::from_json(script).expect("script")));
+    let front = Agent::new("front", model(front)).tool(entry("look", Approval::always(), &ledger));
+    let gated = Agent::new("gated", model(SCRIPT))
+        .tool(entry("trade", Approval::always(), &ledger))
+        .tool(entry("wipe", Approval::always().levels(["boss"]), &ledger))
+        .graph(&gated());
+    let runtime = Runtime::builder(store.clone()).agent(front).agent(gated).build().expect("runtime");
+    let to = |session: &str, agent: &str, on_pending| NewMessage {
+        agent: Some(agent.to_owned()),
+        on_pending,
+        ..NewMessage::text(session, "go")
+    };
+    let pending = async |session: &str| runtime.wait(&me(), session).await.expect("wait").pending;
+    // To the agent with the gate: its turn begins when the other's has ended.
+    assert_eq!(runtime.run(&me(), to("s", "front", None)).await.expect("asked").pending, ["s_1"]);
+    let refused = runtime.message(&me(), to("s", "gated", Some(OnPending::Reject))).await.expect_err("in the middle");
+    assert_eq!(refused.code, Code::InvalidMessage, "{refused}");
+    runtime.message(&me(), to("s", "gated", Some(OnPending::Queue))).await.expect("queued");
+    decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!(pending("s").await, ["s_2", "s_3"]);
+    decide(&runtime, "s_2", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!((pending("s").await, ran(&ledger)), (vec!["s_3".to_owned(), "s_4".to_owned()], vec!["look".to_owned()]));
+    // Away from it: the turn ends at its own nodes.
+    runtime.message(&me(), to("s", "front", Some(OnPending::Queue))).await.expect("queued");
+    decide(&runtime, "s_3", vec![Decision::reject(None)]).await.expect("rejected");
+    let next = say(&runtime, "s_4", true).await;
+    assert_ne!(next.status, Status::Failed, "{next:?}");
+    assert_eq!(
+        (pending("s").await, ran(&ledger)),
+        (vec!["s_5".to_owned()], vec!["look".to_owned(), "trade".to_owned()])
+    );
+    let asked = serde_json::to_value(runtime.state(&me(), "s").await.expect("state")).expect("JSON");
+    assert_eq!(asked["agent"], "front");
 }
 
 /// Runs only when it is told to.
@@ -581,8 +704,10 @@ conformance!(
     g6_an_edit_and_a_long_run_begin_nothing_twice,
     g1_a_branch_that_fails_leaves_what_runs_alone,
     g1_a_route_or_a_list_that_panics_fails_by_name,
+    g1_a_graph_that_has_ended_is_not_run_again_for_what_fails_after_it,
     g1_a_run_that_was_given_up_while_others_waited_is_taken_up_whole,
     g2_no_approved_call_passes_by_a_node_of_the_users,
+    g2_no_message_takes_a_turn_past_the_nodes_of_another_agent,
     g2_s13_a_call_whose_tool_has_changed_behind_a_node_of_the_users_is_asked_about,
     g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,

@@ -5,12 +5,13 @@ use std::{future::IntoFuture as _, sync::Arc, time::Duration};
 
 use countersign::{
     graph::{Context, Node, NodeError, Outcome},
+    run::Runs,
     store::{Store, memory::MemoryStore},
 };
 use futures::future::join_all;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::graph_support::{Work, WorkUpdate, in_line, me, process, said};
+use crate::graph_support::{Count, Work, WorkUpdate, in_line, me, process, said};
 
 /// The outcome of a graph of one node; `None` if it has none in time.
 async fn outcome_of<F>(node: impl Fn(Context<Work>) -> F + Send + Sync + 'static) -> Option<Outcome<Work>>
@@ -57,6 +58,101 @@ async fn g3_a_question_is_asked_when_a_step_in_another_task_is_over() {
     });
     let outcome = outcome.await.expect("it hangs");
     assert_eq!(outcome.key("go on?"), Some("s_1"), "{outcome:?}");
+}
+
+/// The outcome of a graph of two nodes that follow each other, or that run at once.
+async fn outcome_beside<F>(
+    node: impl Fn(Context<Work>) -> F + Send + Sync + 'static,
+    at_once: bool,
+) -> (Runs<Work>, Outcome<Work>)
+where
+    F: Future<Output = Result<WorkUpdate, NodeError>> + Send + 'static,
+{
+    let graph = in_line("spawns", |graph| {
+        let node = graph.node("node", node);
+        let slow = graph.node("slow", |_| async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Ok(said("slow"))
+        });
+        graph.start(node);
+        if at_once {
+            graph.start(slow);
+        }
+        graph.edge(node, if at_once { Node::END } else { slow });
+        graph.edge(slow, Node::END);
+    });
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (_, runs) = process(&store, &graph);
+    let outcome = timeout(Duration::from_secs(60), runs.run(&me(), "s", &Work::default())).await;
+    (runs, outcome.expect("it hangs").expect("run"))
+}
+
+#[tokio::test]
+async fn g3_a_step_that_outlives_its_node_fails_nothing() {
+    for (begins_in_time, fails) in [(true, false), (false, false), (true, true)] {
+        let done = Count::default();
+        let counted = done.clone();
+        let (_, outcome) = outcome_beside(
+            move |ctx: Context<Work>| {
+                let (counted, (begins, begun)) = (counted.clone(), oneshot::channel());
+                drop(tokio::spawn(async move {
+                    if !begins_in_time {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                    let step = ctx.step("log", async move {
+                        begins.send(()).map_err(|()| NodeError::new("nobody waits"))?;
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        Ok::<_, NodeError>(counted.up())
+                    });
+                    step.await
+                }));
+                async move {
+                    if begins_in_time {
+                        begun.await?;
+                    }
+                    if fails { Err(NodeError::new("on purpose")) } else { Ok(said("node")) }
+                }
+            },
+            fails,
+        )
+        .await;
+        if fails {
+            assert!(matches!(&outcome, Outcome::Failed { code, .. } if code == "node_failed"), "{outcome:?}");
+        } else {
+            assert_eq!(
+                outcome.clone().done().map(|work| work.log),
+                Some(vec!["node".to_owned(), "slow".to_owned()]),
+                "{outcome:?}"
+            );
+        }
+        // A node that has its result begins nothing more.
+        assert_eq!(done.get(), u32::from(begins_in_time));
+    }
+}
+
+#[tokio::test]
+async fn g3_a_step_that_begins_beside_a_question_waits_while_another_node_runs() {
+    let done = Count::default();
+    let counted = done.clone();
+    let (runs, outcome) = outcome_beside(
+        move |ctx: Context<Work>| {
+            let (counted, beside) = (counted.clone(), ctx.clone());
+            let beside = tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                beside.step("count", async move { Ok::<_, NodeError>(counted.up()) }).await
+            });
+            async move {
+                let n: i64 = ctx.interrupt("n?", ()).typed().await;
+                Ok(said(format!("{}", beside.await??)).sum(n))
+            }
+        },
+        true,
+    )
+    .await;
+    assert_eq!((outcome.key("n?"), done.get()), (Some("s_1"), 0), "{outcome:?}");
+    let over = timeout(Duration::from_secs(60), runs.resume(&me(), "s_1", 7)).await;
+    let work = over.expect("it hangs").expect("resume").done().expect("done");
+    assert_eq!((work.sum, work.log, done.get()), (7, vec!["1".to_owned(), "slow".to_owned()], 1));
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use std::sync::{
 };
 
 use countersign::{
-    Decision, Status,
+    Decision, Principal, RunConfig, Sessions as _, Status,
     graph::{Context, Graph, Node, NodeError, StateGraph},
-    run::{NewDecision, Runtime},
+    run::{Code, NewDecision, Runtime},
     store::Store,
 };
 use countersign_runtime::run::{CheckpointQuery, NewFork};
@@ -230,6 +230,31 @@ async fn r4_r9_a_step_beside_a_question_of_a_restored_graph_is_asked_about(store
     runtime.shutdown(std::time::Duration::ZERO).await;
 }
 
+/// A service that runs the same line again may only be repeating itself, so it does not continue the turn.
+async fn r4_a_service_that_runs_its_line_again_continues_no_restored_session(store: Arc<dyn Store>) {
+    let (tries, graph) = (Count::default(), StateGraph::<Work>::new("work"));
+    let graph = {
+        let (tries, mut graph) = (tries.clone(), graph);
+        let node = graph.node("node", move |_| {
+            let fails = tries.up() == 1;
+            async move { if fails { Err(NodeError::permanent("the bank is closed")) } else { Ok(said("done")) } }
+        });
+        graph.start(node);
+        graph.edge(node, Node::END);
+        graph.compile().expect("graph")
+    };
+    let line = |by: Principal| store.session("s").config(RunConfig::new().principal(by));
+    let service = Principal::service("bot", Vec::new());
+    let failed = line(service.clone()).run_graph(&graph, Work::default()).await.expect("run");
+    assert_eq!(failed.state.state().status, Status::Failed);
+    restored::hold(&*store).await.expect("held");
+    let refused = line(service).run_graph(&graph, Work::default()).await.expect_err("it is not a person");
+    assert_eq!(refused.refusal().expect("refused").code, Code::Forbidden);
+    assert_eq!(tries.get(), 1);
+    let done = line(me()).resume_graph(&graph).await.expect("a person").done().expect("done");
+    assert_eq!((done.log, tries.get()), (vec!["done".to_owned()], 2));
+}
+
 /// The original's deadline may have passed after the backup, and its step have run.
 async fn r4_a_default_answer_in_a_restored_graph_begins_no_step_that_may_have_run(store: Arc<dyn Store>) {
     let world = World::default();
@@ -273,4 +298,5 @@ conformance!(
     r4_g6_a_fork_of_a_fork_of_a_restored_graph_begins_no_step_that_may_have_run,
     r4_r9_a_step_beside_a_question_of_a_restored_graph_is_asked_about,
     r4_a_default_answer_in_a_restored_graph_begins_no_step_that_may_have_run,
+    r4_a_service_that_runs_its_line_again_continues_no_restored_session,
 );

@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 
 use crate::{
     failing::Failing,
-    graph_support::{Work, WorkUpdate, in_line, me, process},
+    graph_support::{Count, Work, WorkUpdate, in_line, me, process},
     logged::Log,
     support::{self, Ledger, decide, entry, kept, send},
     team::{Teller, call, ran, teller, text},
@@ -361,6 +361,39 @@ async fn r3_a_graphs_update_whose_answer_is_lost_counts_once() {
             // As another process folds it.
             let (_, runs) = process(&plain, &graph);
             assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23, "{losses:?}");
+            assert_eq!(store.lost() > 0, losses.0);
+        }
+    }
+}
+
+/// A step's start and its end are each on record, whichever answer is lost.
+#[tokio::test(start_paused = true)]
+async fn r3_r4_a_step_of_which_an_answer_is_lost_is_done_once() {
+    for steps in [1, 2, 3] {
+        for losses in LOSSES {
+            let store = lossy(losses);
+            let done = Count::default();
+            let counted = done.clone();
+            let graph = in_line("steps", |graph| {
+                let node = graph.node("node", move |ctx: countersign::graph::Context<Work>| {
+                    let counted = counted.clone();
+                    async move {
+                        for step in 0..steps {
+                            let counted = counted.clone();
+                            ctx.step(&format!("step {step}"), async move { Ok::<_, NodeError>(counted.up()) }).await?;
+                        }
+                        Ok(WorkUpdate::new().sum(1))
+                    }
+                });
+                graph.start(node);
+                graph.edge(node, countersign::graph::Node::END);
+            });
+            let plain: Arc<dyn Store> = store.clone();
+            let (_, runs) = process(&plain, &graph);
+            let run = async { runs.run(&me(), "s", &Work::default()).await.expect("run") };
+            let outcome = tokio::time::timeout(std::time::Duration::from_secs(600), run).await.expect("it hangs");
+            let work = outcome.done();
+            assert_eq!((work.map(|work| work.sum), done.get()), (Some(1), steps), "{losses:?}");
             assert_eq!(store.lost() > 0, losses.0);
         }
     }

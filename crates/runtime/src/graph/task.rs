@@ -85,12 +85,23 @@ pub(crate) struct Parked {
 
 /// Where a task's steps are stored.
 pub(crate) trait Journal: Send + Sync {
-    /// Stores the transition that `make` makes. `false`: the turn has ended, or the runtime is closing.
-    fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
+    /// Stores the transition that `make` makes about a task's step. `false`: the turn or the task has ended, or the
+    /// runtime is closing.
+    fn store<'a>(self: Arc<Self>, at: StepOf<'a>, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
     /// The term in which this node's leases last; `None` if they have ended.
     fn term(&self) -> Option<u64>;
     /// Whether they have lasted without a break since `term` was read.
     fn lasts(&self, term: Option<u64>) -> bool;
+}
+
+/// The start or the end of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct StepOf<'a> {
+    pub(crate) session_id: &'a Arc<str>,
+    pub(crate) turn: Turn,
+    pub(crate) task: TaskNo,
+    pub(crate) step: &'a Arc<str>,
+    pub(crate) ends: bool,
 }
 
 /// Makes a transition.
@@ -366,11 +377,13 @@ impl Memory {
         }
     }
 
-    /// Whether there is an answer or a decision that the node has not seen, apart from answers to the questions `asked`
-    /// now: it is only on record, or the node was not polled again after it was notified.
+    /// Whether the node goes on: a step of it has begun in another task meanwhile, or there is an answer or a decision
+    /// that it has not seen, apart from answers to the questions `asked` now. That is only on record, or the node was not
+    /// polled again after it was notified.
     pub(crate) fn has_news(&self, task: &Task, asked: &[NewQuestion]) -> bool {
         let asked: Vec<Arc<str>> = asked.iter().map(|question| question.name.clone()).collect();
-        self.inside().lacks(task, &asked) || self.turn_due.load(Ordering::SeqCst)
+        let goes_on = self.at_work.load(Ordering::SeqCst) > 0 || self.turn_due.load(Ordering::SeqCst);
+        self.inside().lacks(task, &asked) || goes_on
     }
 
     /// The questions that the node asks now that it pauses.

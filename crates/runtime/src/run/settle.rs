@@ -26,7 +26,7 @@ use countersign_core::{
 use super::{
     graph_runs::takes_messages,
     inner::Runtime,
-    refusals::{owned, store_refusal, visible},
+    refusals::{may_continue, owned, store_refusal, visible},
 };
 use crate::{
     agent::Agents,
@@ -84,6 +84,9 @@ impl Runtime {
             return Err(Unsettled::Moved);
         }
         visible(by, &session)?;
+        if session.needs_a_retry() || !messages.is_empty() {
+            may_continue(by, &session)?;
+        }
         let mut made = Transition::made(session.state.clone(), Vec::new());
         if !unstored.is_empty() {
             made.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
@@ -131,7 +134,8 @@ impl Runtime {
     }
 }
 
-/// Continues the turn before any new input: a failed one is retried, and overdue interruptions time out.
+/// Continues the turn before any new input: one that has failed or is held is retried, and overdue interruptions time
+/// out.
 fn continue_turn(
     made: &mut Transition,
     guards: &mut Guards,
@@ -139,7 +143,7 @@ fn continue_turn(
     at: Millis,
     agents: &Agents,
 ) -> Result<(), Refusal> {
-    if made.state().status == Status::Failed {
+    if made.state().needs_a_retry() {
         let retried = Retried { by: by.subject.clone(), ..Retried::default() };
         made.add(Draft::new(made.state(), at).retry(retried, agents)?);
     } else if made.state().status == Status::Running {

@@ -45,6 +45,13 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// Whether it decides this pending action. Steps of graphs are no calls and have no number: only what was shown
+    /// distinguishes them.
+    pub(crate) fn decides(&self, action: &Action) -> bool {
+        let same = || self.decision.digest.as_deref() == Some(&*action.digest);
+        self.call == action.call && (!action.call.is_none() || same())
+    }
+
     /// Whether it was made on this very request.
     fn is_of(&self, item: &Interruption) -> bool {
         self.call == item.number()
@@ -355,10 +362,7 @@ impl RunState {
         let waits = open.and_then(|open| Some((open, open.asked.actions.iter().find(|a| a.call == item.number())?)));
         let Some((open, action)) = waits else {
             // The call may ask another question by now.
-            let now = self
-                .session
-                .pending_actions()
-                .find(|action| action.call == item.number() && action.tool_use_id == item.call_id);
+            let now = self.session.pending_actions().find(|action| is_about(item, action));
             return Err(now.map_or_else(|| self.not_waiting(item), |action| stale(item, action)));
         };
         if !is_of(item, open, action, session_id) {
@@ -417,7 +421,7 @@ impl RunState {
         let decision = decision.for_digest(action.args.digest());
         let decision = Decision { digest: Some(action.digest.to_string()), ..decision };
         let call = action.call;
-        match self.staged.iter().find(|staged| staged.call == call) {
+        match self.staged.iter().find(|staged| staged.decides(action)) {
             Some(before) if before.decision == decision => Ok(()),
             Some(before) => Err(DecisionError::Duplicate {
                 call_id: item.call_id.to_string(),
@@ -454,9 +458,7 @@ impl RunState {
         }
         let open = self.session.open.iter().filter(|open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input));
         let mut actions = open.flat_map(|open| open.asked.actions.iter().map(move |action| (open, action)));
-        let same = |(_, action): &(&Open, &Action)| {
-            action.call == item.number() && action.tool_use_id == item.call_id && action.agent == item.agent
-        };
+        let same = |(_, action): &(&Open, &Action)| is_about(item, action) && action.agent == item.agent;
         if let Some((open, action)) = actions.find(same) {
             return if is_of(item, open, action, &self.session.session_id) {
                 Ok((&open.asked, action))
@@ -520,7 +522,7 @@ impl RunState {
     pub(crate) fn needs_principal(&self) -> Option<DecisionError> {
         let is_said = |asked: &Interrupted, action: &Action| {
             self.answers.iter().any(|staged| staged.n == asked.n)
-                || self.staged.iter().any(|staged| staged.call == action.call)
+                || self.staged.iter().any(|staged| staged.decides(action))
         };
         let actions = self.session.open.iter().flat_map(|open| open.asked.actions.iter().map(move |one| (open, one)));
         let (action, why) = actions.filter(|(open, action)| is_said(&open.asked, action)).find_map(|(_, action)| {
@@ -550,6 +552,14 @@ fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) ->
         && *action.digest == *item.digest
         && action.args.text() == item.args
         && action.name == item.tool
+}
+
+/// Whether an action is about the item's call, or about the same step or question of a graph: those have names, and no
+/// numbers.
+fn is_about(item: &Interruption, action: &Action) -> bool {
+    action.call == item.number()
+        && action.tool_use_id == item.call_id
+        && (!action.call.is_none() || action.name == item.tool)
 }
 
 fn stale(item: &Interruption, action: &Action) -> DecisionError {

@@ -169,7 +169,7 @@ impl<S: GraphState> Graph<S> {
                 let id = uuid::Uuid::now_v7().to_string();
                 let by = config.principal.unwrap_or_else(Principal::trusted);
                 let outcome = Box::pin(runs.run(&by, &*id, &state)).await;
-                result(&runtime, (&*store, durable), &id, outcome).await
+                result(&runtime, (&*store, durable), &id, outcome, None).await
             }
             GraphInput::Paused(state) => {
                 let who = (config.principal, config.locale, None);
@@ -216,7 +216,7 @@ impl<S: GraphState> Graph<S> {
             Ok(()) => runs.outcome(&by.unwrap_or_else(Principal::trusted), &id).await,
             Err(busy) => Err(busy),
         };
-        let mut result = result(&runtime, (&**store, durable), &id, outcome).await?;
+        let mut result = result(&runtime, (&**store, durable), &id, outcome, Some(&state)).await?;
         if !durable && result.state.state().pos == state.state().pos {
             result.state.is_still(&state);
         }
@@ -224,15 +224,16 @@ impl<S: GraphState> Graph<S> {
     }
 }
 
-/// The result of a run, or its error: both with the run's current state. From an earlier state, effects since would be
-/// repeated.
+/// The result of a run, or its error: both with the run's current state, and with what the program gave the state
+/// `before`. From that one, effects since would be repeated.
 pub(super) async fn result<S>(
     runtime: &Runtime,
     (store, durable): (&dyn Store, bool),
     id: &str,
     outcome: Result<Outcome<S>, Refusal>,
+    before: Option<&RunState>,
 ) -> Result<GraphResult<S>, RunError> {
-    let state = RunState::read_from(store, id, durable).await;
+    let state = RunState::read_from(store, id, durable).await.map(|state| state.like(before));
     match outcome {
         Ok(outcome) => {
             let mut state = state?;
@@ -266,8 +267,8 @@ async fn prepare_to_resume(
         taken = put(state, own, store, durable).await?;
     }
     let decided = state.state().open.iter().filter(|open| open.asked.kind == Kind::InDoubt).filter_map(|open| {
-        let call = open.asked.actions.first()?.call;
-        let staged = state.staged.iter().find(|staged| staged.call == call)?;
+        let action = open.asked.actions.first()?;
+        let staged = state.staged.iter().find(|staged| staged.decides(action))?;
         Some((open.asked.n, vec![staged.decision.clone()].into()))
     });
     let replies = decided.chain(answers(state)).collect();

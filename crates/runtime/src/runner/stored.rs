@@ -287,12 +287,13 @@ impl StoredSession {
         let (runtime, runs) = graph.runs_in(&self.store, self.config.locale)?;
         // Another process may begin it at the same time.
         let outcome = Box::pin(runs.run_once(&by, &self.id, &state)).await;
-        here::result(&runtime, (&*self.store, true), &self.id, outcome).await
+        here::result(&runtime, (&*self.store, true), &self.id, outcome, None).await
     }
 
     /// Continues the session's run of this graph, with the answers given (once, under a
     /// [`request_id`](StoredSession::request_id)), until it ends or pauses. A run that was killed continues where its
-    /// journal ends, failed tasks are retried, and a run that has ended returns its outcome.
+    /// journal ends, failed tasks are retried, a run that is held, such as a fork, goes on, and one that has ended
+    /// returns its outcome.
     ///
     /// # Errors
     /// As [`Graph::run_with`]; if an answer is refused, nothing has run.

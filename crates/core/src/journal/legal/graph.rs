@@ -1,11 +1,11 @@
 //! Whether a record of a graph's run can come next; refuses what no transition of the core makes.
 
 use super::super::{
-    progress::{GraphRun, Step, TaskPhase},
+    progress::{GraphRun, TaskPhase},
     record::{Interrupted, Kind, Record},
     run::{Round, TasksDone, Then},
     running::shown,
-    state::{Phase, State, Status},
+    state::{Phase, State},
 };
 use crate::number::TaskNo;
 
@@ -33,12 +33,13 @@ pub(super) fn fits(state: &State, record: &Record) -> Option<bool> {
         Record::TaskFailed(failed) => task(failed.task).is_some(),
         Record::TaskWaits { task: number, .. } => task(*number).is_some(),
         // An idempotent step is not recorded when it begins.
-        Record::StepStarted { task: number, step } | Record::StepDone { task: number, step, .. } => task(*number)
-            .is_some_and(|task| task.phase == TaskPhase::Ready && task.steps.get(step).is_none_or(Step::may_begin)),
+        Record::StepStarted { task, step } | Record::StepDone { task, step, .. } => {
+            active && state.takes_step(*task, step) == Some(true)
+        }
         Record::Resumed(resumed) => {
             state.waiting(resumed.n).is_some_and(|open| matches!(open.asked.kind, Kind::Interrupt | Kind::Input))
         }
-        Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.status != Status::Running,
+        Record::StateEdited(_) => run.is_some_and(|run| !run.agent_loop) && state.rests(),
         Record::States(_) => run.is_some(),
         Record::Interrupted(asked) if asked.kind == Kind::Input => call_asks(state, asked),
         Record::Interrupted(asked) if asked.question.is_some() => asks(state, asked),

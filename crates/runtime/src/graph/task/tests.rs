@@ -14,7 +14,7 @@ use super::{super::context::Context, *};
 struct Stored;
 
 impl Journal for Stored {
-    fn store<'a>(self: Arc<Self>, _: &'a Arc<str>, _: Turn, _: &'a Make<'a>) -> BoxFuture<'a, bool> {
+    fn store<'a>(self: Arc<Self>, _: StepOf<'a>, _: &'a Make<'a>) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(true))
     }
 

@@ -120,6 +120,22 @@ impl Ending<'_> {
         self.ops.push(Op::Failed(TaskFailed { task, code: code.to_owned(), message }));
     }
 
+    /// A round cannot end, and its last task fails. If that is a graph that has just ended, its own last task fails
+    /// instead: as a new graph, the retry would repeat all its nodes, and their steps.
+    fn round_failed(&mut self, mut last: TaskNo, error: NodeError) {
+        while let Some(TaskPhase::Graph(inner)) = self.run.tasks.get(&last).map(|task| &task.phase) {
+            let ended = self.ops.iter_mut().find_map(|op| match op {
+                Op::Done(done) if done.frame == *inner => Some(done),
+                _ => None,
+            });
+            let Some(ended) = ended else { break };
+            let Some(done) = ended.done.pop() else { break };
+            (last, ended.then) = (done.task, Then::Wait);
+        }
+        self.ops.retain(|op| !matches!(op, Op::Done(done) if done.done.is_empty()));
+        self.failed(last, error);
+    }
+
     fn paused(&mut self, known: &Task, parked: Parked) {
         let memory = parked.memory.clone();
         let Asks { questions: asked, lost } = memory.asks(known);
@@ -174,7 +190,7 @@ impl Ending<'_> {
                 if !done.is_empty() {
                     self.ops.push(Op::Done(TasksDone { frame, done, state_version, then: Then::Wait }));
                 }
-                self.failed(last, error);
+                self.round_failed(last, error);
                 None
             }
         }

@@ -12,7 +12,7 @@ pub(super) mod rounds;
 pub(super) mod suspended;
 pub(super) mod warm;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     journal::{
@@ -36,8 +36,11 @@ use super::{inner::Inner, live::uses::LiveRef, nodes::ELSEWHERE, patience::until
 use crate::graph::{
     NodeError,
     agent_loop::AgentState,
-    task::{AnyState, Journal, Make, Memory},
+    task::{AnyState, Journal, Make, Memory, StepOf},
 };
+
+/// How often a step that another task has begun looks whether its node goes on.
+const WHILE_IT_WAITS: Duration = Duration::from_millis(250);
 
 impl Inner {
     /// Records the results of tasks, retrying until the store accepts them.
@@ -126,10 +129,29 @@ impl Inner {
 }
 
 impl Journal for Inner {
-    fn store<'a>(self: Arc<Self>, session_id: &'a Arc<str>, turn: Turn, make: &'a Make<'a>) -> BoxFuture<'a, bool> {
+    fn store<'a>(self: Arc<Self>, at: StepOf<'a>, make: &'a Make<'a>) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let live = self.live(session_id);
-            self.must_store(&live, turn, |state, _| Some(make(Draft::of(state.clone(), self.now())))).await
+            let live = self.live(at.session_id);
+            loop {
+                let stored = until_stored!(self, async {
+                    let mut guard = live.lock().await;
+                    let state = self.known(&live, &mut guard).await?;
+                    let takes = state.takes_step(at.task, at.step).filter(|_| state.is_in(at.turn));
+                    if takes.is_none() && at.ends && state.has_step_done(at.task, at.step) {
+                        // An earlier try has stored it, although the store did not confirm that.
+                        return Ok(Some(true));
+                    }
+                    if takes == Some(true) {
+                        let make = |state: &Arc<State>| Ok(make(Draft::of(state.clone(), self.now())));
+                        self.record(&live, &mut guard, make).await?;
+                    }
+                    Ok(takes)
+                });
+                match stored.flatten() {
+                    Some(false) => tokio::time::sleep(WHILE_IT_WAITS).await,
+                    stored => return stored.is_some(),
+                }
+            }
         })
     }
 
@@ -143,10 +165,11 @@ impl Journal for Inner {
 }
 
 impl Memory {
-    /// Stores a record of this task. `false`: the turn has ended, or the runtime closes.
-    async fn store(&self, make: impl Fn(Draft) -> Transition + Sync) -> bool {
+    /// Stores a record of a step. `false`: the turn or the task has ended, or the runtime closes.
+    async fn store(&self, step: &Arc<str>, ends: bool, make: impl Fn(Draft) -> Transition + Sync) -> bool {
         let journal = self.journal().await;
-        journal.store(&self.session_id, self.turn, &make).await
+        let Memory { session_id, turn, task, .. } = self;
+        journal.store(StepOf { session_id, turn: *turn, task: *task, step, ends }, &make).await
     }
 
     /// Records that a step begins. When no effect may start any more it does not return.
@@ -157,7 +180,7 @@ impl Memory {
     pub(crate) async fn step_started(&self, step: &Arc<str>) {
         loop {
             let term = self.journal().await.term();
-            if !self.store(|draft| draft.step_started(self.task, step.clone())).await {
+            if !self.store(step, false, |draft| draft.step_started(self.task, step.clone())).await {
                 std::future::pending::<()>().await;
             }
             if self.journal().await.lasts(term) {
@@ -177,7 +200,7 @@ impl Memory {
         if !self.inside().restored.as_ref().is_some_and(|restored| restored.includes(step)) {
             return false;
         }
-        if !self.store(|draft| draft.step_started(self.task, step.clone())).await {
+        if !self.store(step, false, |draft| draft.step_started(self.task, step.clone())).await {
             std::future::pending::<()>().await;
         }
         let mut inside = self.inside();
@@ -190,7 +213,7 @@ impl Memory {
 
     pub(crate) async fn step_done(&self, step: &Arc<str>, value: Option<Raw>) {
         let known = value.clone();
-        if !self.store(|draft| draft.step_done(self.task, step.clone(), value.clone())).await {
+        if !self.store(step, true, |draft| draft.step_done(self.task, step.clone(), value.clone())).await {
             std::future::pending::<()>().await;
         }
         let mut inside = self.inside();

@@ -10,7 +10,7 @@ use countersign_core::{
     call::gate::DecisionType,
     journal::{
         draft::{Catalog as _, Draft},
-        record::{Kind, Millis, Retried},
+        record::{Action, Kind, Millis, Retried},
         state::{Open, State, Status},
     },
     locale::Text,
@@ -183,7 +183,7 @@ impl Session {
     fn check(&self, state: &RunState, at: Millis) -> Result<Vec<InterruptionNo>, Stopped> {
         let agents = &self.runtime.inner.agents;
         // A turn without model calls left is refused before anything is stored.
-        if state.state().status == Status::Failed
+        if state.state().needs_a_retry()
             && let Err(refusal) = Draft::new(state.state(), at).retry(Retried::default(), agents)
             && refusal.code == Code::MaxTurns
         {
@@ -259,21 +259,21 @@ impl Session {
         let decides =
             |open: &&Open| !matches!(open.asked.kind, Kind::Interrupt | Kind::Input) && !late.contains(&open.asked.n);
         for open in state.open.iter().filter(decides) {
-            let decided = |call: CallNo| {
-                let own = staged.iter().find(|staged| staged.call == call).map(|staged| staged.decision.clone());
+            let decided = |action: &Action| {
+                let own = staged.iter().find(|staged| staged.decides(action)).map(|staged| staged.decision.clone());
                 // Like a standing rule, it does not cover a call that may have run already, or a question.
-                own.or_else(|| standing(state, staged, call).filter(|_| open.asked.kind == Kind::Approval))
+                own.or_else(|| standing(state, staged, action.call).filter(|_| open.asked.kind == Kind::Approval))
             };
             let actions = &open.asked.actions;
-            if actions.iter().all(|action| decided(action.call).is_none()) {
+            if actions.iter().all(|action| decided(action).is_none()) {
                 continue;
             }
             // Several people approve all of it, or none.
-            if open.quorum() > 1 && actions.iter().any(|action| decided(action.call).is_none()) {
+            if open.quorum() > 1 && actions.iter().any(|action| decided(action).is_none()) {
                 self.kept.extend(staged.iter().filter(|s| actions.iter().any(|a| a.call == s.call)).cloned());
                 continue;
             }
-            let decisions = actions.iter().map(|action| match decided(action.call) {
+            let decisions = actions.iter().map(|action| match decided(action) {
                 Some(decision) => self.in_words(state, open, decision, &action.name, &action.tool_use_id),
                 None => Decision::defer(),
             });
