@@ -265,6 +265,35 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
     }
 }
 
+/// Brings the only call, which a person has just permitted, to an unknown outcome.
+fn lose(world: &mut World) {
+    assert_eq!(phases(world), [Phase::Permitted]);
+    world.apply(&Op::Start(1)).expect("start");
+    world.apply(&Op::Crash).expect("crash");
+}
+
+/// Who is asked by the interruption of this number.
+fn asked_of(world: &World, n: u32) -> Option<&str> {
+    world.state.waiting(InterruptionNo::new(n)).expect("pending").asked.actions[0].reviewer_said()
+}
+
+/// Spec R4, P4: whoever decided in the owner's place does not take another reviewer's place after a crash.
+#[test]
+fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_also_after_an_escalation() {
+    let ask = Ask { escalate: vec!["cfo".into()], ..levels(&["admin", "user"]) };
+    let mut world = waiting(&[("pay", ask)]);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("bob");
+    world.now += 300_000;
+    world.commit(world.draft().time_out(InterruptionNo::new(2), &Tools::FIRST).expect("the owner is late"));
+    decide(&mut world, 3, vec![Decision::approve()], person("cy", &["cfo"])).expect("in the owner's place");
+    lose(&mut world);
+    assert_eq!(asked_of(&world, 4), Some("cfo"), "who has allowed it");
+    decide(&mut world, 4, vec![Decision::approve()], person("cy", &["cfo"])).expect("again");
+    assert_eq!(asked_of(&world, 5), Some("admin"), "who had to allow it, too");
+    decide(&mut world, 5, vec![Decision::approve()], person("bob", &["admin"])).expect("again");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
 #[test]
 fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
     let four_eyes = Ask { not_self: true, ..levels(&["admin"]) };
