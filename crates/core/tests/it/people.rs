@@ -60,6 +60,17 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
 }
 
 #[test]
+fn w5_p1_an_edit_into_another_tool_is_approved_once_at_each_level() {
+    let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
+    let edit = vec![Decision::edit("wire", args(r#"{"n":9}"#))];
+    decide(&mut world, 1, edit, person("ann", &[])).expect("edited");
+    decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+    world.apply(&Op::Start(1)).expect("start");
+    assert_eq!(phases(&world), [Phase::Started(1)], "no tool has changed");
+}
+
+#[test]
 fn p1_a_change_at_a_later_level_goes_back_to_the_first() {
     let mut world = waiting(&[("pay", levels(&["lead", "admin"]))]);
     decide(&mut world, 1, vec![Decision::approve()], person("lea", &["lead"])).expect("lead");

@@ -204,6 +204,10 @@ impl Call {
 
     /// The call is this from now on. Others' changes may still be in it, so they stay its editors.
     pub(in crate::journal) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
+        if *self.name != *to.name {
+            // Nobody has been shown this tool yet.
+            self.shown = None;
+        }
         self.name = Arc::from(to.name.as_str());
         self.args = Some(to.args.clone());
         self.cleared = false;
