@@ -4,7 +4,10 @@ use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Verdict},
     call::timeout::Timeout,
-    decide::note::{self, NewNote, NoteInput},
+    decide::{
+        note::{self, NewNote, NoteInput},
+        resolve,
+    },
     journal::{
         draft::{MessageInput, OnPending},
         state::Phase,
@@ -15,7 +18,7 @@ use countersign_core::{
 
 use crate::world::{
     Op, Tools, World,
-    pending::{args, decide, decide_under, phases, plain, waiting},
+    pending::{args, decide, decide_under, phases, plain, reply, waiting},
 };
 
 pub fn person(name: &str, roles: &[&str]) -> Principal {
@@ -303,6 +306,32 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_also_after_an_escalation()
     assert_eq!(asked_of(&world, 5), Some("admin"), "who had to allow it, too");
     decide(&mut world, 5, vec![Decision::approve()], person("bob", &["admin"])).expect("again");
     assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+/// Spec S13, R4: as at the levels of a first attempt, everybody who allows another one has seen the tool that runs.
+#[test]
+fn s13_r4_a_call_in_doubt_runs_again_only_as_all_who_allow_it_have_seen_its_tool() {
+    let changed = Tools(1);
+    for then in [[Tools::FIRST, changed], [changed, Tools::FIRST], [Tools::FIRST; 2], [changed; 2]] {
+        let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
+        let (ann, bob) = (|| person("ann", &[]), || person("bob", &["admin"]));
+        decide(&mut world, 1, vec![Decision::approve()], ann()).expect("ann");
+        decide(&mut world, 2, vec![Decision::approve()], bob()).expect("bob");
+        assert_eq!(phases(&world), [Phase::Permitted]);
+        world.apply(&Op::Start(1)).expect("start");
+        // The admin is asked first, then the owner.
+        world.tools = then[0];
+        world.apply(&Op::Crash).expect("crash");
+        for (n, by) in [(3, bob()), (4, ann())] {
+            let input = reply(n, vec![Decision::approve()].into(), by);
+            let again = resolve::decide(&world.state, world.now, input, &then[1]).expect("again");
+            world.commit(again);
+        }
+        world.tools = then[1];
+        world.apply(&Op::Start(1)).expect("start");
+        let runs = then[0] == then[1];
+        assert_eq!(matches!(phases(&world)[0], Phase::Started(2)), runs, "{then:?}: {:?}", phases(&world));
+    }
 }
 
 #[test]
