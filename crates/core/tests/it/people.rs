@@ -164,9 +164,20 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
 
 /// Hands the first request on.
 fn hand(world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>) -> Result<(), Refusal> {
+    hand_on(world, 1, by, role, subject)
+}
+
+/// Hands the request of this number on.
+fn hand_on(
+    world: &mut World,
+    n: u32,
+    by: Principal,
+    role: Option<&str>,
+    subject: Option<&str>,
+) -> Result<(), Refusal> {
     let role = role.map(|role| role.to_owned().into());
     let note = NewNote::Reassign { role, subject: subject.map(Into::into), text: None };
-    let input = NoteInput { n: InterruptionNo::FIRST, note, by, request_id: None };
+    let input = NoteInput { n: InterruptionNo::new(n), note, by, request_id: None };
     let transition = note::note(&world.state, world.now, input)?;
     world.commit(transition);
     Ok(())
@@ -184,6 +195,16 @@ fn p1_what_needs_several_people_is_handed_to_no_single_one() {
     hand(&mut world, eve(), None, Some("kim")).expect("one is missing");
     decide(&mut world, 1, vec![Decision::approve()], person("kim", &["admin"])).expect("kim");
     assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+#[test]
+fn p1_a_request_is_handed_to_no_person_who_has_approved_it_at_an_earlier_level() {
+    let mut world = waiting(&[("pay", levels(&["lead", "admin"]))]);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["lead", "admin"])).expect("as the lead");
+    let eve = || person("eve", &["admin"]);
+    let refused = hand_on(&mut world, 2, eve(), None, Some("bob")).expect_err("he may not approve it twice");
+    assert!(refused.message.contains("\"bob\" has approved it already"), "{refused}");
+    hand_on(&mut world, 2, eve(), None, Some("kim")).expect("kim has not");
 }
 
 #[test]
