@@ -230,6 +230,21 @@ fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_ri
 }
 
 #[test]
+fn w5_p1_what_is_deferred_by_the_person_it_was_handed_to_stays_theirs() {
+    let mut world = waiting(&[("pay", levels(&["admin"])), ("wire", levels(&["admin"]))]);
+    let (bob, kim) = (|| person("bob", &["admin"]), || person("kim", &["admin"]));
+    hand(&mut world, bob(), None, Some("kim")).expect("to kim");
+    decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], kim()).expect("one of them later");
+    world.apply(&Op::Start(1)).expect("start");
+    world.apply(&Op::Finish(0, true)).expect("finish");
+    let refused = decide(&mut world, 2, vec![Decision::approve()], bob()).expect_err("still kim's");
+    assert!(refused.message.contains("handed to \"kim\""), "{refused}");
+    hand_on(&mut world, 2, bob(), None, None).expect("until it is reassigned");
+    decide(&mut world, 2, vec![Decision::approve()], bob()).expect("bob");
+    assert_eq!(phases(&world), [Phase::Finished, Phase::Permitted]);
+}
+
+#[test]
 fn p1_what_was_escalated_goes_back_to_the_owner_only_where_the_policy_names_the_owner() {
     for (levels, goes_back) in [(vec![], false), (vec!["user".into()], true)] {
         let mut world = waiting(&[("pay", Ask { escalate: vec!["lead".into()], levels, ..plain() })]);
