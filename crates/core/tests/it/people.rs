@@ -168,13 +168,7 @@ fn hand(world: &mut World, by: Principal, role: Option<&str>, subject: Option<&s
 }
 
 /// Hands the request of this number on.
-fn hand_on(
-    world: &mut World,
-    n: u32,
-    by: Principal,
-    role: Option<&str>,
-    subject: Option<&str>,
-) -> Result<(), Refusal> {
+fn hand_on(world: &mut World, n: u32, by: Principal, role: Option<&str>, subject: Option<&str>) -> Result<(), Refusal> {
     let role = role.map(|role| role.to_owned().into());
     let note = NewNote::Reassign { role, subject: subject.map(Into::into), text: None };
     let input = NoteInput { n: InterruptionNo::new(n), note, by, request_id: None };
