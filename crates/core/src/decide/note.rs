@@ -122,7 +122,9 @@ fn reassigned(
         if missing > 1 {
             return Err(invalid(format!("it needs {missing} more people; hand it to a role, without \"subject\"")));
         }
-        if open.quorum() > 1 && open.votes.iter().flatten().any(|voted| voted == person) {
+        let votes = open.votes.iter().flatten().filter(|_| open.quorum() > 1);
+        let calls = || open.asked.actions.iter().filter_map(|action| state.call(action.call));
+        if votes.chain(calls().flat_map(|call| &call.approved_by)).any(|approved| approved == person) {
             return Err(invalid(format!("{person:?} has approved it already; somebody else must too")));
         }
     }

@@ -237,7 +237,10 @@ impl State {
         }
         for action in &asked.actions {
             if asked.kind != Kind::Input {
-                self.set_phase(action.call, |_| Phase::Waiting(asked.n));
+                self.set_phase(action.call, |call| {
+                    call.assignee = None;
+                    Phase::Waiting(asked.n)
+                });
             }
             self.reviewers.extend(action.reviewer().role().map(str::to_owned));
         }
@@ -263,7 +266,10 @@ impl State {
             }
             return;
         }
-        let Some(Open { asked, votes, .. }) = self.take_open(decided.n) else { return };
+        let Some(open) = self.take_open(decided.n) else { return };
+        // One person cannot decide what needs several again.
+        let defers_for = open.assignee.clone().filter(|_| open.quorum() <= 1);
+        let Open { asked, votes, .. } = open;
         if asked.question.is_some() {
             self.step_decided(&asked, decided);
             return;
@@ -296,8 +302,12 @@ impl State {
                     Phase::Settled(CallStatus::Rejected, text)
                 }
                 Choice::Respond { output } => Phase::Settled(CallStatus::Success, output.clone()),
-                Choice::Defer if in_doubt => Phase::Lost,
+                Choice::Defer if in_doubt => {
+                    call.assignee.clone_from(&defers_for);
+                    Phase::Lost
+                }
                 Choice::Defer => {
+                    call.assignee.clone_from(&defers_for);
                     call.deadline = asked.expires_at.map_or(Deadline::Never, Deadline::At);
                     Phase::Gated
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     draft::{Catalog, Draft},
     graph,
-    record::{Action, Interrupted, Kind, Millis, Record, after},
+    record::{Action, Interrupted, Kind, Millis, Note, Noted, Record, after},
     state::{Call, Deadline, Phase, State},
 };
 use crate::{
@@ -92,6 +92,7 @@ impl Draft {
             return false;
         }
         let n = self.state.next_interruption();
+        let assignee = actions.first().and_then(|action| self.state.call(action.call)?.assignee.clone());
         self.ask_people(Interrupted {
             n,
             kind,
@@ -101,6 +102,10 @@ impl Draft {
             question: None,
             clock: None,
         });
+        if assignee.is_some() {
+            let note = Note::Reassigned { role: None, subject: assignee, text: None };
+            self.push(Record::Noted(Noted { n, note, by: None, request_id: None }));
+        }
         true
     }
 
@@ -163,6 +168,7 @@ struct AskedOf<'a> {
     quorum: u32,
     not_self: bool,
     approved_by: &'a [Arc<str>],
+    assignee: Option<&'a Arc<str>>,
 }
 
 fn asked_of(call: &Call) -> AskedOf<'_> {
@@ -174,5 +180,6 @@ fn asked_of(call: &Call) -> AskedOf<'_> {
         quorum: ask.filter(|_| !reviewer.is_owner()).map_or(1, |ask| ask.quorum),
         not_self: ask.is_some_and(|ask| ask.not_self),
         approved_by: &call.approved_by,
+        assignee: call.assignee.as_ref(),
     }
 }

@@ -25,10 +25,18 @@ impl Call {
     fn asks_from_the_last(&mut self) {
         let Some(ask) = self.asks() else { return };
         let last = ask.last_level();
-        if last > 0 && ask.reviewer(last).is_owner() {
+        // Who decides in place of a reviewer does so at that reviewer's level alone.
+        let stands_in = self.instead.as_ref().filter(|_| self.level == last);
+        let asked_first = stands_in.unwrap_or(ask.reviewer(last));
+        let is_owners = last > 0 && asked_first.is_owner();
+        let stays = stands_in.is_some() && !is_owners;
+        if is_owners {
             let mut ask = ask.clone();
             ask.levels.sort_by_key(|reviewer| !reviewer.is_owner());
             self.ask = Some(Arc::new(ask));
+        }
+        if !stays {
+            self.restart_levels();
         }
         self.level = last;
     }

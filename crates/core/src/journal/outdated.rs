@@ -40,10 +40,12 @@ pub fn words(tool: &ToolFacts) -> Arc<str> {
 }
 
 impl Call {
-    /// Notes what the reviewers see of the tool.
-    fn is_shown(&mut self, action: &Action) {
+    /// Notes what the reviewers see of the tool. People are asked from the first level to the last, and from the last to
+    /// the first about a call whose outcome is unknown.
+    fn is_shown(&mut self, kind: Kind, action: &Action) {
         let mut shown = Shown::of(action);
-        if action.level > 0 && self.shown.as_ref().is_some_and(|before| *before != shown) {
+        let begins_at = if kind == Kind::InDoubt { action.ask.last_level() } else { 0 };
+        if action.level != begins_at && self.shown.as_ref().is_some_and(|before| *before != shown) {
             // Another level has seen something else: whatever the tool is today, one of them has not seen it.
             shown.digest = Arc::from("");
         }
@@ -103,7 +105,7 @@ impl State {
         }
         for action in &asked.actions {
             if let Some(call) = self.call_mut(action.call) {
-                call.is_shown(action);
+                call.is_shown(asked.kind, action);
             }
         }
     }

@@ -4,7 +4,10 @@ use countersign_core::{
     approval::{decision::Decision, principal::Principal},
     call::gate::{Ask, Verdict},
     call::timeout::Timeout,
-    decide::note::{self, NewNote, NoteInput},
+    decide::{
+        note::{self, NewNote, NoteInput},
+        resolve,
+    },
     journal::{
         draft::{MessageInput, OnPending},
         state::Phase,
@@ -15,7 +18,7 @@ use countersign_core::{
 
 use crate::world::{
     Op, Tools, World,
-    pending::{args, decide, decide_under, phases, plain, waiting},
+    pending::{args, decide, decide_under, phases, plain, reply, waiting},
 };
 
 pub fn person(name: &str, roles: &[&str]) -> Principal {
@@ -57,6 +60,17 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     let denied = decide_under(&mut world, 1, edit(), person("ann", &[]), vec![Some(Verdict::Deny("never".into()))]);
     assert_eq!(denied.expect_err("denied").code, Code::InvalidEdit);
     assert!(world.state.waiting(InterruptionNo::FIRST).is_some());
+}
+
+#[test]
+fn w5_p1_an_edit_into_another_tool_is_approved_once_at_each_level() {
+    let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
+    let edit = vec![Decision::edit("wire", args(r#"{"n":9}"#))];
+    decide(&mut world, 1, edit, person("ann", &[])).expect("edited");
+    decide(&mut world, 2, vec![Decision::approve()], person("bob", &["admin"])).expect("approved");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+    world.apply(&Op::Start(1)).expect("start");
+    assert_eq!(phases(&world), [Phase::Started(1)], "no tool has changed");
 }
 
 #[test]
@@ -150,9 +164,14 @@ fn p1_a_reminder_is_said_once_for_each_time_and_not_after_the_end() {
 
 /// Hands the first request on.
 fn hand(world: &mut World, by: Principal, role: Option<&str>, subject: Option<&str>) -> Result<(), Refusal> {
+    hand_on(world, 1, by, role, subject)
+}
+
+/// Hands the request of this number on.
+fn hand_on(world: &mut World, n: u32, by: Principal, role: Option<&str>, subject: Option<&str>) -> Result<(), Refusal> {
     let role = role.map(|role| role.to_owned().into());
     let note = NewNote::Reassign { role, subject: subject.map(Into::into), text: None };
-    let input = NoteInput { n: InterruptionNo::FIRST, note, by, request_id: None };
+    let input = NoteInput { n: InterruptionNo::new(n), note, by, request_id: None };
     let transition = note::note(&world.state, world.now, input)?;
     world.commit(transition);
     Ok(())
@@ -170,6 +189,16 @@ fn p1_what_needs_several_people_is_handed_to_no_single_one() {
     hand(&mut world, eve(), None, Some("kim")).expect("one is missing");
     decide(&mut world, 1, vec![Decision::approve()], person("kim", &["admin"])).expect("kim");
     assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+#[test]
+fn p1_a_request_is_handed_to_no_person_who_has_approved_it_at_an_earlier_level() {
+    let mut world = waiting(&[("pay", levels(&["lead", "admin"]))]);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["lead", "admin"])).expect("as the lead");
+    let eve = || person("eve", &["admin"]);
+    let refused = hand_on(&mut world, 2, eve(), None, Some("bob")).expect_err("he may not approve it twice");
+    assert!(refused.message.contains("\"bob\" has approved it already"), "{refused}");
+    hand_on(&mut world, 2, eve(), None, Some("kim")).expect("kim has not");
 }
 
 #[test]
@@ -192,6 +221,21 @@ fn p1_what_waits_can_be_handed_on_where_the_policy_says_so_and_never_to_fewer_ri
     assert_eq!(decide(&mut world, 1, vec![Decision::approve()], bob()).expect_err("not his").code, Code::Forbidden);
     decide(&mut world, 1, vec![Decision::approve()], cleo()).expect("compliance");
     assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+#[test]
+fn w5_p1_what_is_deferred_by_the_person_it_was_handed_to_stays_theirs() {
+    let mut world = waiting(&[("pay", levels(&["admin"])), ("wire", levels(&["admin"]))]);
+    let (bob, kim) = (|| person("bob", &["admin"]), || person("kim", &["admin"]));
+    hand(&mut world, bob(), None, Some("kim")).expect("to kim");
+    decide(&mut world, 1, vec![Decision::approve(), Decision::defer()], kim()).expect("one of them later");
+    world.apply(&Op::Start(1)).expect("start");
+    world.apply(&Op::Finish(0, true)).expect("finish");
+    let refused = decide(&mut world, 2, vec![Decision::approve()], bob()).expect_err("still kim's");
+    assert!(refused.message.contains("handed to \"kim\""), "{refused}");
+    hand_on(&mut world, 2, bob(), None, None).expect("until it is reassigned");
+    decide(&mut world, 2, vec![Decision::approve()], bob()).expect("bob");
+    assert_eq!(phases(&world), [Phase::Finished, Phase::Permitted]);
 }
 
 #[test]
@@ -262,6 +306,61 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         );
         decide(&mut world, n + 1, vec![Decision::approve()], ann()).expect("the user");
         assert_eq!(phases(&world), [Phase::Permitted]);
+    }
+}
+
+/// Brings the only call, which a person has just permitted, to an unknown outcome.
+fn lose(world: &mut World) {
+    assert_eq!(phases(world), [Phase::Permitted]);
+    world.apply(&Op::Start(1)).expect("start");
+    world.apply(&Op::Crash).expect("crash");
+}
+
+/// Who is asked by the interruption of this number.
+fn asked_of(world: &World, n: u32) -> Option<&str> {
+    world.state.waiting(InterruptionNo::new(n)).expect("pending").asked.actions[0].reviewer_said()
+}
+
+/// Spec R4, P4: whoever decided in the owner's place does not take another reviewer's place after a crash.
+#[test]
+fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_also_after_an_escalation() {
+    let ask = Ask { escalate: vec!["cfo".into()], ..levels(&["admin", "user"]) };
+    let mut world = waiting(&[("pay", ask)]);
+    decide(&mut world, 1, vec![Decision::approve()], person("bob", &["admin"])).expect("bob");
+    world.now += 300_000;
+    world.commit(world.draft().time_out(InterruptionNo::new(2), &Tools::FIRST).expect("the owner is late"));
+    decide(&mut world, 3, vec![Decision::approve()], person("cy", &["cfo"])).expect("in the owner's place");
+    lose(&mut world);
+    assert_eq!(asked_of(&world, 4), Some("cfo"), "who has allowed it");
+    decide(&mut world, 4, vec![Decision::approve()], person("cy", &["cfo"])).expect("again");
+    assert_eq!(asked_of(&world, 5), Some("admin"), "who had to allow it, too");
+    decide(&mut world, 5, vec![Decision::approve()], person("bob", &["admin"])).expect("again");
+    assert_eq!(phases(&world), [Phase::Permitted]);
+}
+
+/// Spec S13, R4: as at the levels of a first attempt, everybody who allows another one has seen the tool that runs.
+#[test]
+fn s13_r4_a_call_in_doubt_runs_again_only_as_all_who_allow_it_have_seen_its_tool() {
+    let changed = Tools(1);
+    for then in [[Tools::FIRST, changed], [changed, Tools::FIRST], [Tools::FIRST; 2], [changed; 2]] {
+        let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
+        let (ann, bob) = (|| person("ann", &[]), || person("bob", &["admin"]));
+        decide(&mut world, 1, vec![Decision::approve()], ann()).expect("ann");
+        decide(&mut world, 2, vec![Decision::approve()], bob()).expect("bob");
+        assert_eq!(phases(&world), [Phase::Permitted]);
+        world.apply(&Op::Start(1)).expect("start");
+        // The admin is asked first, then the owner.
+        world.tools = then[0];
+        world.apply(&Op::Crash).expect("crash");
+        for (n, by) in [(3, bob()), (4, ann())] {
+            let input = reply(n, vec![Decision::approve()].into(), by);
+            let again = resolve::decide(&world.state, world.now, input, &then[1]).expect("again");
+            world.commit(again);
+        }
+        world.tools = then[1];
+        world.apply(&Op::Start(1)).expect("start");
+        let runs = then[0] == then[1];
+        assert_eq!(matches!(phases(&world)[0], Phase::Started(2)), runs, "{then:?}: {:?}", phases(&world));
     }
 }
 

@@ -19,8 +19,12 @@ use countersign::{
 };
 use countersign_core::{
     approval::rule::Always,
+    call::args::Args,
     journal::record::{Block, ToolUse},
+    refusal::{Code, Refusal},
 };
+use countersign_engine::tool::function::FunctionTool;
+use countersign_runtime::run::{EditedCall, ForkEdit, NewFork};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -230,6 +234,37 @@ async fn s13_a_person_decides_about_what_the_provider_asks_and_can_only_approve_
         json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": false, "reason": "Not that."}),
     ];
     assert_eq!(responses(&fake), want);
+}
+
+/// Spec R1: the provider makes the call that it asked about, whatever a person writes here.
+#[tokio::test]
+async fn s13_r1_no_edit_changes_a_call_of_the_provider_or_makes_one() {
+    let own = json!({"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "note", "arguments": "{}"});
+    let first = typed(&[done(0, asked("mcpr_0", "send", ARGS)), done(1, own), completed()]);
+    let fake = Fake::start(move || sse(stream::iter([first.clone().into_bytes()]), None)).await;
+    let note = FunctionTool::with_context("note", "", |_, _: Value| async { Ok("approved") }).entry();
+    let agent = Agent::new("a", ("m", Arc::new(model(&fake))))
+        .hosted_mcp(bank())
+        .tool(note.needs_approval(tool::Approval::always()));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let (me, waiting) = (Principal::trusted(), ask(&runtime).await);
+    let args = |text: &str| Args::parse(text).expect("args");
+    let is_refused = |refused: Refusal| {
+        let says = "the model's provider makes the calls of";
+        assert!(refused.code == Code::InvalidEdit && refused.message.contains(says), "{refused}");
+    };
+
+    let key = waiting.interruptions[0].approval_key();
+    let into = Decision::edit("mcp__bank__send", args(r#"{"amount":5}"#));
+    let decisions = vec![Decision::reject(None), into];
+    is_refused(runtime.decide(&me, NewDecision::new(key, decisions)).await.expect_err("an edit into one"));
+
+    for (id, name) in [("mcpr_0", None), ("mcpr_0", Some("note")), ("call_1", Some("mcp__bank__send"))] {
+        let call = EditedCall { tool_use_id: id.into(), name: name.map(Into::into), args: args(r#"{"amount":5}"#) };
+        let edit = ForkEdit { calls: vec![call], ..ForkEdit::default() };
+        let fork = NewFork { edit, ..NewFork::default() };
+        is_refused(runtime.fork(&me, "s", fork).await.expect_err("a fork with an edit of one, or into one"));
+    }
 }
 
 #[tokio::test]

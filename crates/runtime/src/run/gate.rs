@@ -238,8 +238,9 @@ impl Inner {
         self.verdict_on(state, &action.agent, &edited.name, &action.tool_use_id, &edited.args).await
     }
 
-    /// The policy's current verdict on a call, regardless of standing rules; `None` if the agent has no such tool.
-    pub(super) async fn verdict_on(
+    /// The policy's current verdict on a call that an edit makes, regardless of standing rules; `None` if the agent has no
+    /// such tool.
+    async fn verdict_on(
         &self,
         state: &State,
         agent: &str,
@@ -248,6 +249,9 @@ impl Inner {
         args: &Args,
     ) -> Option<Verdict> {
         let ready = self.agents.get(agent)?.tool(tool)?;
+        if self.agents.is_hosted(agent, tool) {
+            return Some(providers_own(tool));
+        }
         if let Err(error) = ready.entry.tool.fits(args) {
             return Some(Verdict::Invalid(state.locale.fill(Text::FunctionArgs, &[("error", &error)])));
         }
@@ -348,7 +352,10 @@ impl Inner {
     ) -> Result<Verdict, Refusal> {
         let edit = Edit::forked(call, edited, index);
         edit.check(&self.agents)?;
-        let verdict = self.verdict_on(state, &call.agent, &edited.name, &call.id, &edited.args).await;
+        let verdict = match self.agents.is_hosted(&call.agent, &call.name) {
+            true => Some(providers_own(&call.name)),
+            false => self.verdict_on(state, &call.agent, &edited.name, &call.id, &edited.args).await,
+        };
         edit.judged(verdict.as_ref()).cloned()
     }
 
@@ -527,6 +534,14 @@ fn facts<'a>(
 fn unread(tool: &ToolEntry, error: &StoreError, locale: Locale) -> Verdict {
     let reason = locale.fill(Text::ConditionFailed, &[("error", &error.to_string())]);
     Verdict::Ask(Ask { reason: Some(reason), ..tool.approval.ask.clone() })
+}
+
+/// The verdict on an edit of, or into, a call that the model's provider makes: an approval is all that it gets from here,
+/// and it is for the call that it has asked about.
+fn providers_own(tool: &str) -> Verdict {
+    Verdict::Invalid(format!(
+        "the model's provider makes the calls of {tool:?} itself, exactly as it asked, so no edit can change or make one"
+    ))
 }
 
 fn refuse(message: String) -> Gate {

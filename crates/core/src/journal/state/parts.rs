@@ -94,6 +94,9 @@ pub struct Call {
     /// Who decides in place of the level's reviewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Reviewer>,
+    /// The only person who may decide it, if it was reassigned to one who has deferred it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<Arc<str>>,
     /// How many of its escalations have been used.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub escalated: u32,
@@ -204,6 +207,10 @@ impl Call {
 
     /// The call is this from now on. Others' changes may still be in it, so they stay its editors.
     pub(in crate::journal) fn changed(&mut self, to: &EditedAction, by: Option<&Arc<str>>) {
+        if *self.name != *to.name {
+            // Nobody has been shown this tool yet.
+            self.shown = None;
+        }
         self.name = Arc::from(to.name.as_str());
         self.args = Some(to.args.clone());
         self.cleared = false;
@@ -216,6 +223,7 @@ impl Call {
     pub(in crate::journal) fn restart_levels(&mut self) {
         self.level = 0;
         self.instead = None;
+        self.assignee = None;
         self.escalated = 0;
     }
 }

@@ -1,7 +1,7 @@
 //! A provider's calls in restored stores and in forks: no approval is given again that it may have been told of.
 
 use countersign_core::call::gate::Ask;
-use countersign_runtime::run::{CheckpointQuery, NewFork};
+use countersign_runtime::run::CheckpointQuery;
 use countersign_store::restored::hold;
 
 use super::*;
