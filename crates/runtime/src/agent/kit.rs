@@ -426,23 +426,25 @@ mod tests {
         }
     }
 
+    /// An agent whose model's provider calls the server `bank`.
+    fn has_bank() -> Agent {
+        let bank = HostedMcp::new("bank", "https://bank.example/mcp").expect("a server");
+        Agent::new("a", |_| async { ModelResponse::text("") }).hosted_mcp(bank)
+    }
+
     #[test]
     fn r1_s13_no_other_tool_stands_in_for_one_that_the_provider_asks_about() {
-        let agent = || {
-            let bank = HostedMcp::new("bank", "https://bank.example/mcp").expect("a server");
-            Agent::new("a", |_| async { ModelResponse::text("") }).hosted_mcp(bank)
-        };
         let policy = Arc::new(Policy::default());
-        let kits = Kits::new(&agent().tools_of(Arc::new(Imitates)), &policy).expect("kits");
+        let kits = Kits::new(&has_bank().tools_of(Arc::new(Imitates)), &policy).expect("kits");
         let names: Vec<String> = kits.now().specs.iter().map(|spec| spec.name.to_string()).collect();
         assert_eq!(names, ["mcp__bank", "look"]);
         let asked = kits.tool("mcp__bank__send").expect("the stand-in of the provider's server");
         assert!(asked.hosted && matches!(asked.entry.approval.require, crate::tool::Require::Always));
-        let error = Kits::new(&agent().tool(says_approved("mcp__bank__send")), &policy).err().expect("its own tool");
+        let error = Kits::new(&has_bank().tool(says_approved("mcp__bank__send")), &policy).err().expect("its own tool");
         assert!(error.to_string().contains("its name is that of a tool of the MCP server \"bank\""), "{error}");
     }
 
-    /// A server that announces its list again and again, with a tool that no model can call and one of a known name.
+    /// A server that announces its list again and again, with a tool of a taken name and one of a known name.
     struct Announces(AtomicU64);
 
     impl ToolSource for Announces {
@@ -457,7 +459,7 @@ mod tests {
         }
         fn tools(&self) -> Vec<ToolEntry> {
             let newest = says_approved(&format!("look_{}", self.version()));
-            vec![says_approved("no name"), says_approved("look"), newest]
+            vec![says_approved("mcp__bank__send"), says_approved("look"), newest]
         }
         fn prepare(&self) -> BoxFuture<'_, ()> {
             Box::pin(async {})
@@ -479,8 +481,8 @@ mod tests {
     #[test]
     fn r9_each_tool_that_is_left_out_is_logged_once_however_often_its_server_announces_its_list() {
         let source = Arc::new(Announces(AtomicU64::new(1)));
-        let agent = Agent::new("a", |_| async { ModelResponse::text("") }).tool(says_approved("look"));
-        let kits = Kits::new(&agent.tools_of(source.clone()), &Arc::default()).expect("kits");
+        let agent = has_bank().tool(says_approved("look")).tools_of(source.clone());
+        let kits = Kits::new(&agent, &Arc::default()).expect("kits");
         let logged = Arc::new(AtomicU64::new(0));
         let subscriber = tracing_subscriber::registry().with(Counts(logged.clone()));
         tracing::subscriber::with_default(subscriber, || {

@@ -2444,6 +2444,10 @@ export interface SessionView {
  */
 export interface PolicyView {
   /**
+   * How people are asked where neither a rule nor the tool says it.
+   */
+  defaults: AskView;
+  /**
    * The operator's rules, in order. The first one that matches a call applies together with the tool's own approval;
    * the stricter of the two wins.
    */
@@ -2456,6 +2460,48 @@ export interface PolicyView {
    * Its version, as named in requests and in the audit log.
    */
   version: string;
+}
+/**
+ * How people are asked, as far as this rule or tool says it. For what is absent, the other of the two counts, and where
+ * that does not say it either, the defaults.
+ */
+export interface AskView {
+  /**
+   * What a reviewer may do.
+   */
+  allowed_decisions?: DecisionType[];
+  /**
+   * Who is asked in turn when the deadline expires.
+   */
+  escalate: string[];
+  /**
+   * Who must approve, one after the other; `user` is the session's owner.
+   */
+  levels?: string[];
+  /**
+   * Whether those who requested it may not approve it.
+   */
+  not_self: boolean;
+  /**
+   * How many different people must approve at each level.
+   */
+  quorum: number;
+  /**
+   * The roles to which it may be reassigned.
+   */
+  reassign: string[];
+  /**
+   * When its reviewers are reminded: seconds after they were asked.
+   */
+  reminders: number[];
+  /**
+   * How much is at stake.
+   */
+  risk?: Risk;
+  /**
+   * Seconds until it is rejected or escalated; 0: it waits forever.
+   */
+  timeout?: number;
 }
 /**
  * A rule of the policy. It matches a call that fits all of its members.
@@ -2501,48 +2547,6 @@ export interface PolicyRuleView {
    * The condition that must hold for it to match.
    */
   when?: string;
-}
-/**
- * How people are asked. What this rule or tool does not set is shown as its default; where the other of the two sets
- * it, that counts.
- */
-export interface AskView {
-  /**
-   * What a reviewer may do.
-   */
-  allowed_decisions: DecisionType[];
-  /**
-   * Who is asked in turn when the deadline expires.
-   */
-  escalate: string[];
-  /**
-   * Who must approve, one after the other; `user` is the session's owner.
-   */
-  levels: string[];
-  /**
-   * Whether those who requested it may not approve it.
-   */
-  not_self: boolean;
-  /**
-   * How many different people must approve at each level.
-   */
-  quorum: number;
-  /**
-   * The roles to which it may be reassigned.
-   */
-  reassign: string[];
-  /**
-   * When its reviewers are reminded: seconds after they were asked.
-   */
-  reminders: number[];
-  /**
-   * How much is at stake.
-   */
-  risk?: Risk;
-  /**
-   * Seconds until it is rejected or escalated; 0: it waits forever.
-   */
-  timeout: number;
 }
 /**
  * What must be declared about a tool.
