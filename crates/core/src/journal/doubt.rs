@@ -27,7 +27,7 @@ impl Call {
         let last = ask.last_level();
         // Who decides in place of a reviewer does so at that reviewer's level alone.
         let stands_in = self.instead.as_ref().filter(|_| self.level == last);
-        let asked_first = stands_in.unwrap_or(ask.reviewer(last));
+        let asked_first = stands_in.unwrap_or_else(|| ask.reviewer(last));
         let is_owners = last > 0 && asked_first.is_owner();
         let stays = stands_in.is_some() && !is_owners;
         if is_owners {

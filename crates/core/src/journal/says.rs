@@ -39,20 +39,15 @@ impl Draft {
         let queues = on_pending == Some(OnPending::Queue);
         if self.state.is_stopped_short() && !queues {
             self.give_up_failed(message.by.as_ref(), None);
-            // Queued messages came first.
-            self.queue_reaches_the_model(catalog);
-            self.push(Record::UserMessage(message));
+            self.reaches_the_model(message, catalog)?;
             return Ok(self.settled(catalog));
         }
         let waits = !self.state.open.is_empty();
         let has_calls = self.state.calls.iter().any(|call| call.phase != Phase::Finished);
         let changes_loop = self.changes_loop(&message, catalog);
         match (self.state.status.is_active() || self.state.is_stopped_short(), on_pending) {
-            (false, _) => {
-                // A deletion that was not completed leaves queued messages behind: they came first.
-                self.queue_reaches_the_model(catalog);
-                self.push(Record::UserMessage(message));
-            }
+            // A deletion that was not completed leaves queued messages behind.
+            (false, _) => self.reaches_the_model(message, catalog)?,
             (true, on_pending)
                 if changes_loop
                     && on_pending != Some(OnPending::Queue)
@@ -75,8 +70,7 @@ impl Draft {
                     self.release();
                 } else {
                     self.release();
-                    self.queue_reaches_the_model(catalog);
-                    self.push(Record::UserMessage(message));
+                    self.reaches_the_model(message, catalog)?;
                 }
             }
             (true, Some(OnPending::Queue)) => {
@@ -165,6 +159,19 @@ impl Draft {
             return Ok(());
         };
         Err(Refusal::new(Code::QueueFull, format!("{what}; send it when the turn has ended")))
+    }
+
+    /// The model reads the queued messages next, which came first, and then this one. It is queued behind one that has to
+    /// begin a turn.
+    fn reaches_the_model(&mut self, message: UserMessage, catalog: &dyn Catalog) -> Result<(), Refusal> {
+        self.queue_reaches_the_model(catalog);
+        if self.state.queued.is_empty() {
+            self.push(Record::UserMessage(message));
+            return Ok(());
+        }
+        self.has_room_for(&message)?;
+        self.queue(message);
+        Ok(())
     }
 
     /// The model reads the queued messages next, up to the first one that has to begin a turn.

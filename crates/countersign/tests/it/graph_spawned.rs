@@ -8,7 +8,10 @@ use countersign::{
     run::Runs,
     store::{Store, memory::MemoryStore},
 };
-use futures::future::join_all;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::graph_support::{Count, Work, WorkUpdate, in_line, me, process, said};
@@ -130,29 +133,67 @@ async fn g3_a_step_that_outlives_its_node_fails_nothing() {
     }
 }
 
+/// A node with a question, and beside it a step of another task that begins once the node waits.
+fn counts_beside(
+    counted: Count,
+) -> impl Fn(Context<Work>) -> BoxFuture<'static, Result<WorkUpdate, NodeError>> + Send + Sync + 'static {
+    move |ctx: Context<Work>| {
+        let (counted, beside) = (counted.clone(), ctx.clone());
+        let beside = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            beside.step("count", async move { Ok::<_, NodeError>(counted.up()) }).await
+        });
+        async move {
+            let n: i64 = ctx.interrupt("n?", ()).typed().await;
+            Ok(said(format!("{}", beside.await??)).sum(n))
+        }
+        .boxed()
+    }
+}
+
 #[tokio::test]
-async fn g3_a_step_that_begins_beside_a_question_waits_while_another_node_runs() {
+async fn g3_a_step_that_begins_beside_a_question_waits_until_its_node_goes_on() {
+    for at_once in [true, false] {
+        let done = Count::default();
+        let (runs, outcome) = outcome_beside(counts_beside(done.clone()), at_once).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!((outcome.key("n?"), done.get()), (Some("s_1"), 0), "{outcome:?}");
+        let over = timeout(Duration::from_secs(60), runs.resume(&me(), "s_1", 7)).await;
+        let work = over.expect("it hangs").expect("resume").done().expect("done");
+        assert_eq!((work.sum, work.log, done.get()), (7, vec!["1".to_owned(), "slow".to_owned()], 1));
+    }
+}
+
+/// Whoever still holds the node of before has another memory than the one that starts over.
+#[tokio::test]
+async fn g3_r4_a_step_beside_a_question_is_done_once_when_its_node_starts_over() {
     let done = Count::default();
-    let counted = done.clone();
-    let (runs, outcome) = outcome_beside(
-        move |ctx: Context<Work>| {
-            let (counted, beside) = (counted.clone(), ctx.clone());
-            let beside = tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                beside.step("count", async move { Ok::<_, NodeError>(counted.up()) }).await
-            });
-            async move {
-                let n: i64 = ctx.interrupt("n?", ()).typed().await;
-                Ok(said(format!("{}", beside.await??)).sum(n))
-            }
-        },
-        true,
-    )
-    .await;
-    assert_eq!((outcome.key("n?"), done.get()), (Some("s_1"), 0), "{outcome:?}");
-    let over = timeout(Duration::from_secs(60), runs.resume(&me(), "s_1", 7)).await;
+    let (runs, _) = outcome_beside(counts_beside(done.clone()), true).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let outcome = runs.edit(&me(), "s", &WorkUpdate::new().sum(10)).await.expect("edited");
+    let key = outcome.key("n?").expect("still asked").to_owned();
+    let over = timeout(Duration::from_secs(60), runs.resume(&me(), &key, 7)).await;
     let work = over.expect("it hangs").expect("resume").done().expect("done");
-    assert_eq!((work.sum, work.log, done.get()), (7, vec!["1".to_owned(), "slow".to_owned()], 1));
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!((work.sum, done.get()), (17, 1));
+}
+
+/// Each part of a run without a runtime has one of its own, which ends with the part.
+#[tokio::test]
+async fn g3_s21_a_step_beside_a_question_is_done_once_where_each_part_has_a_runtime() {
+    let done = Count::default();
+    let graph = in_line("spawns", |graph| {
+        let node = graph.node("node", counts_beside(done.clone()));
+        graph.start(node);
+        graph.edge(node, Node::END);
+    });
+    let paused = graph.run(Work::default()).await.expect("run");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut state = paused.state.clone();
+    state.answer(&paused.interruptions[0], &7).expect("answered");
+    let over = timeout(Duration::from_secs(60), graph.run(state)).await;
+    let work = over.expect("it hangs").expect("resumed").outcome.done().expect("done");
+    assert_eq!((work.sum, done.get()), (7, 1));
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ use crate::{
 
 /// The maximum number of tools that an agent gets from its sources; the rest are left out.
 const SOURCE_TOOLS: usize = 512;
+/// How many tools that are left out are logged at a time: a server may give them new names each time.
+const MOST_LOGGED: usize = 20;
 /// Why the first of the rest is left out.
 const TOO_MANY: &str = "there are too many tools; this one and the rest are left out";
 
@@ -240,7 +242,7 @@ impl Kits {
             }
         }
         // A server may announce new tools every second; what is wrong with the others is the same each time.
-        for LeftOut { source, tool, why } in left_out.difference(&known.left_out) {
+        for LeftOut { source, tool, why } in left_out.difference(&known.left_out).take(MOST_LOGGED) {
             // Quoted, since they may contain text of the tool's author.
             tracing::warn!(agent = &*self.agent, source = &**source, tool = &**tool, why, "the tool is left out");
         }

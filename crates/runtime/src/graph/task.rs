@@ -85,13 +85,22 @@ pub(crate) struct Parked {
 
 /// Where a task's steps are stored.
 pub(crate) trait Journal: Send + Sync {
-    /// Stores the transition that `make` makes about a task's step. `false`: the turn or the task has ended, or the
-    /// runtime is closing.
-    fn store<'a>(self: Arc<Self>, at: StepOf<'a>, make: &'a Make<'a>) -> BoxFuture<'a, bool>;
+    /// Stores the transition that `make` makes about a task's step.
+    fn store<'a>(self: Arc<Self>, at: StepOf<'a>, make: &'a Make<'a>) -> BoxFuture<'a, Stored>;
     /// The term in which this node's leases last; `None` if they have ended.
     fn term(&self) -> Option<u64>;
     /// Whether they have lasted without a break since `term` was read.
     fn lasts(&self, term: Option<u64>) -> bool;
+}
+
+/// What became of the record of a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Yes,
+    /// Not yet: the step's node waits for people.
+    Waits,
+    /// Never: the turn or the task has ended, or the runtime is closing.
+    Never,
 }
 
 /// The start or the end of a step.
@@ -110,8 +119,8 @@ pub(crate) type Make<'a> = dyn Fn(Draft) -> Transition + Sync + 'a;
 /// The recorded past of a node's run, shared with its [`super::Context`].
 pub(crate) struct Memory {
     journal: Mutex<Weak<dyn Journal>>,
-    /// Notified when its steps are stored elsewhere from now on.
-    moved: Notify,
+    /// Notified when the node goes on, and its steps may be stored elsewhere.
+    pub(crate) moved: Notify,
     pub(crate) session_id: Arc<str>,
     pub(crate) turn: Turn,
     pub(crate) task: TaskNo,
@@ -312,7 +321,7 @@ impl Memory {
         }
     }
 
-    /// Its steps are stored there from now on.
+    /// The node goes on, and its steps are stored there from now on.
     pub(crate) fn moves_to(&self, journal: Weak<dyn Journal>) {
         *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
         self.moved.notify_waiters();

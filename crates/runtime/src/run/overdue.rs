@@ -48,7 +48,8 @@ impl Overdue {
         AT_ONCE + self.failed.len() + self.busy.len()
     }
 
-    /// Which of the due ones to handle now: none is dropped, since the store offers it to no other node for a while.
+    /// Which of the due ones to handle now: all, unless far too many hang, since the store offers them to no other node
+    /// for a while.
     pub(super) fn ready(&mut self, mut due: Vec<Due>) -> Vec<Due> {
         let now = Instant::now();
         // Those no longer due, or another node's, are forgotten.

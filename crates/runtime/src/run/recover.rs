@@ -36,7 +36,7 @@ use crate::store::{Durability, Guards, StoreError, nodes::Epoch};
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
 /// How long others wait for a deadline whose session is in use, or cannot be stored in now: it is handled once that ends.
 const BUSY: Duration = Duration::from_millis(300);
-/// How many deadlines, or sessions to resume, are handled at the same time.
+/// How many deadlines, or sessions to resume, are begun at the same time.
 const SIDE_BY_SIDE: usize = 64;
 /// How many processes in a row may resume a turn without progress. The next one holds it.
 const TAKEN_UP: u32 = 2;

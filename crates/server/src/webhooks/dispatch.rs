@@ -230,9 +230,10 @@ impl AtWork {
                 why: GONE.to_owned(),
             });
         }
+        let unread = n.to_string();
         let (outcome, id) = match notice {
             Ok(notice) => (send::once(&self.active, notice, self.all.locale).await, notice.id.as_str()),
-            Err(why) => (Outcome::Failed { why: why.clone(), pause: None }, ""),
+            Err(why) => (Outcome::Failed { why: why.clone(), pause: None }, &*unread),
         };
         let (tried_at, attempts) = (self.all.store.now(), before.saturating_add(1));
         match outcome {

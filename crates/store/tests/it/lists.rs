@@ -230,7 +230,6 @@ async fn sessions_are_listed_by_use(store: Tested) {
     assert_eq!(paged, ["s1", "s3", "s2"]);
 }
 
-/// The list, the snapshot and the journal say the same, and a deleted session takes its title with it.
 /// Its owner also sees it as a reviewer: it is read for each of these reasons.
 async fn p1_a_session_that_is_used_while_a_page_is_read_is_listed_once(store: Tested) {
     let mut driven = waiting(&*store, "s", 1, Some("ann"), "t", asks(Some("admin"), 0)).await;
@@ -251,6 +250,7 @@ async fn p1_a_session_that_is_used_while_a_page_is_read_is_listed_once(store: Te
     uses.await.expect("used");
 }
 
+/// The list, the snapshot and the journal say the same, and a deleted session takes its title with it.
 async fn u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it(store: Tested) {
     let listed = async |id: &str| {
         let rows = store.sessions(SessionFilter::default(), page(None, 9)).await.expect("list").rows;

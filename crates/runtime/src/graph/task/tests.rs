@@ -11,11 +11,11 @@ use futures::future::join;
 use super::{super::context::Context, *};
 
 /// A journal that stores everything.
-struct Stored;
+struct StoresAll;
 
-impl Journal for Stored {
-    fn store<'a>(self: Arc<Self>, _: StepOf<'a>, _: &'a Make<'a>) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(true))
+impl Journal for StoresAll {
+    fn store<'a>(self: Arc<Self>, _: StepOf<'a>, _: &'a Make<'a>) -> BoxFuture<'a, Stored> {
+        Box::pin(std::future::ready(Stored::Yes))
     }
 
     fn term(&self) -> Option<u64> {
@@ -47,7 +47,7 @@ fn raw(value: impl serde::Serialize) -> Raw {
 
 /// The node's memory, and where its steps are stored.
 fn memory(task: &Task) -> (Arc<Memory>, Arc<dyn Journal>) {
-    let journal: Arc<dyn Journal> = Arc::new(Stored);
+    let journal: Arc<dyn Journal> = Arc::new(StoresAll);
     let memory = Memory::new(Arc::downgrade(&journal), "s".into(), Turn::default(), task, task.node.clone(), None);
     (Arc::new(memory), journal)
 }

@@ -12,7 +12,7 @@ pub(super) mod rounds;
 pub(super) mod suspended;
 pub(super) mod warm;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use countersign_core::{
     journal::{
@@ -36,11 +36,8 @@ use super::{inner::Inner, live::uses::LiveRef, nodes::ELSEWHERE, patience::until
 use crate::graph::{
     NodeError,
     agent_loop::AgentState,
-    task::{AnyState, Journal, Make, Memory, StepOf},
+    task::{AnyState, Journal, Make, Memory, StepOf, Stored},
 };
-
-/// How often a step that another task has begun looks whether its node goes on.
-const WHILE_IT_WAITS: Duration = Duration::from_millis(250);
 
 impl Inner {
     /// Records the results of tasks, retrying until the store accepts them.
@@ -129,29 +126,26 @@ impl Inner {
 }
 
 impl Journal for Inner {
-    fn store<'a>(self: Arc<Self>, at: StepOf<'a>, make: &'a Make<'a>) -> BoxFuture<'a, bool> {
+    fn store<'a>(self: Arc<Self>, at: StepOf<'a>, make: &'a Make<'a>) -> BoxFuture<'a, Stored> {
         Box::pin(async move {
             let live = self.live(at.session_id);
-            loop {
-                let stored = until_stored!(self, async {
-                    let mut guard = live.lock().await;
-                    let state = self.known(&live, &mut guard).await?;
-                    let takes = state.takes_step(at.task, at.step).filter(|_| state.is_in(at.turn));
-                    if takes.is_none() && at.ends && state.has_step_done(at.task, at.step) {
-                        // An earlier try has stored it, although the store did not confirm that.
-                        return Ok(Some(true));
-                    }
-                    if takes == Some(true) {
+            let stored = until_stored!(self, async {
+                let mut guard = live.lock().await;
+                let state = self.known(&live, &mut guard).await?;
+                match state.takes_step(at.task, at.step).filter(|_| state.is_in(at.turn)) {
+                    // An earlier try has stored it, although the store did not confirm that.
+                    None if at.ends && state.has_step_done(at.task, at.step) => Ok(Stored::Yes),
+                    None => Ok(Stored::Never),
+                    Some(false) => Ok(Stored::Waits),
+                    // The node was told to go on and has not begun yet.
+                    Some(true) if !at.ends && guard.working.is_none() => Ok(Stored::Waits),
+                    Some(true) => {
                         let make = |state: &Arc<State>| Ok(make(Draft::of(state.clone(), self.now())));
-                        self.record(&live, &mut guard, make).await?;
+                        self.record(&live, &mut guard, make).await.map(|_| Stored::Yes)
                     }
-                    Ok(takes)
-                });
-                match stored.flatten() {
-                    Some(false) => tokio::time::sleep(WHILE_IT_WAITS).await,
-                    stored => return stored.is_some(),
                 }
-            }
+            });
+            stored.unwrap_or(Stored::Never)
         })
     }
 
@@ -165,11 +159,23 @@ impl Journal for Inner {
 }
 
 impl Memory {
-    /// Stores a record of a step. `false`: the turn or the task has ended, or the runtime closes.
+    /// Stores a record of a step, once its node does not wait for people. `false`: it never can be stored. A node that
+    /// starts over has another memory, so what waits here then waits for ever, and its effect is not done twice.
     async fn store(&self, step: &Arc<str>, ends: bool, make: impl Fn(Draft) -> Transition + Sync) -> bool {
-        let journal = self.journal().await;
-        let Memory { session_id, turn, task, .. } = self;
-        journal.store(StepOf { session_id, turn: *turn, task: *task, step, ends }, &make).await
+        loop {
+            let mut goes_on = std::pin::pin!(self.moved.notified());
+            // Enabled before the look, so that a node that goes on right after it is noticed.
+            goes_on.as_mut().enable();
+            let journal = self.journal().await;
+            let Memory { session_id, turn, task, .. } = self;
+            // This gives the runtime back: while the step waits, it keeps none that has ended.
+            let stored = journal.store(StepOf { session_id, turn: *turn, task: *task, step, ends }, &make).await;
+            match stored {
+                Stored::Yes => return true,
+                Stored::Never => return false,
+                Stored::Waits => goes_on.await,
+            }
+        }
     }
 
     /// Records that a step begins. When no effect may start any more it does not return.
