@@ -453,3 +453,17 @@ async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in
     assert_eq!(waiting["sessions"].as_array().unwrap().len(), 2, "{waiting}");
     server.get("/v1/sessions/broken").await.problem(500, "internal");
 }
+
+/// The history is in the journal, which is whole.
+#[tokio::test]
+async fn r9_a_history_is_read_though_the_row_of_its_request_is_damaged() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let before = server.get("/v1/sessions/s/messages").await.ok();
+    assert!(before.to_string().contains("s_1"), "{before}");
+    server.kill();
+    let damage = "UPDATE interruptions SET tools = 'none'";
+    rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(damage).unwrap();
+    server.start_again().await;
+    assert_eq!(server.get("/v1/sessions/s/messages").await.ok(), before);
+}

@@ -207,7 +207,7 @@ async fn s13_a_server_is_spoken_to_in_the_revision_that_is_set() {
 }
 
 #[tokio::test]
-async fn s13_two_sources_with_one_name_of_a_tool_are_an_error_that_names_both() {
+async fn s13_of_two_sources_with_one_name_of_a_tool_both_are_named_in_the_log() {
     let log = Log::start();
     let (one, two) = (McpFake::start(Era::Sessions).await, McpFake::start(Era::Sessions).await);
     one.echo(listing("read", "Reads."));
@@ -218,7 +218,7 @@ async fn s13_two_sources_with_one_name_of_a_tool_are_an_error_that_names_both() 
     send(&over(Arc::new(MemoryStore::new()), &calls(&["read"]), &[&one, &two]), "s", "go").await.unwrap();
     let log = log.text();
     let told = log.lines().find(|line| line.contains("give one of them a prefix")).unwrap_or_else(|| panic!("{log}"));
-    assert!(told.contains("mcp \"two\" \"read\"") && told.contains("mcp \"one\" \"read\""), "{told}");
+    assert!(told.contains(r#"source="two" tool="read""#) && told.contains(r#"mcp "one" "read""#), "{told}");
 }
 
 #[tokio::test]

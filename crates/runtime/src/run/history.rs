@@ -19,6 +19,7 @@ use super::{
     inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
     refusals::store_refusal,
 };
+use crate::store::StoreError;
 
 /// Entries per message, roughly: a first guess at how much to read.
 const ENTRIES_PER_MESSAGE: usize = 4;
@@ -223,7 +224,11 @@ impl Pages<'_> {
         }
         // Requests on this page may have been answered much later.
         for n in window.fold.waiting(&range) {
-            let row = self.inner.store.interruption(self.session_id, n).await.map_err(store_refusal)?;
+            let row = match self.inner.store.interruption(self.session_id, n).await {
+                // The journal says it as well.
+                Err(StoreError::Corrupt(_)) => None,
+                row => row.map_err(store_refusal)?,
+            };
             if row.is_none() {
                 // A fork's copied past has no index.
                 while window.pos < self.end && window.fold.waiting(&range).contains(&n) {
