@@ -16,6 +16,8 @@ not_self = true
 timeout = 86400
 on_timeout = { escalate = "admin" }
 reassign = ["admin"]
+reminders = [3600, 7200]
+allowed_decisions = ["approve", "reject"]
 risk = "high"
 
 [[policy.rules]]
@@ -50,8 +52,10 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
     "At each level: 2 different people",
     "May not approve: the person who asked for it",
     "Time to decide: 1 day",
+    "Reminded after: 1 hour, 2 hours",
     "Asked if nobody decides in time: admin",
     "May be reassigned to: admin",
+    "May be decided: Approve, Reject",
     "Risk: high",
   ]);
   expect(await facts(1)).toEqual(["Calls of: delete_*", "The agent is told: mark it as void"]);
@@ -60,6 +64,11 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
   await expect(trade).toContainText("Requires approval");
   await expect(trade).toContainText("Who decidesadmin");
   await expect(trade).toContainText("90 seconds");
+  // What it does not say itself is beside it, and not shown as if it said it.
+  await expect(trade).not.toContainText("May be decided");
+  const defaults = page.getByRole("region", { name: "Where neither says otherwise" });
+  await expect(defaults).toContainText("Time to decide5 minutes");
+  await expect(defaults).toContainText("May be decidedApprove, Edit, Reject, Decide later");
   // The version is that which requests and the audit log name.
   const authorization = "Bearer olga-token";
   const { version } = (await (await fetch(`${url}/v1/policy`, { headers: { authorization } })).json()) as { version: string };

@@ -2,7 +2,10 @@
 
 use std::{
     fs,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use clap::ValueEnum;
@@ -91,6 +94,15 @@ pub struct World {
     disk: Option<Disk>,
     /// The clock of the machine that they run on, if it may be set.
     clock: Option<Clock>,
+}
+
+/// An address of this machine on which no other world's server listens. Whoever still looks for a server that was killed
+/// would otherwise reach another world's as soon as that has the free port, and take its sessions for their own.
+fn own_host() -> Ipv4Addr {
+    static WORLDS: AtomicU32 = AtomicU32::new(0);
+    let [.., high, low] = process::id().to_be_bytes();
+    let [.., world] = WORLDS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    Ipv4Addr::new(127, high | 0x80, low, world.clamp(1, 254))
 }
 
 /// The configuration of its servers.
@@ -295,7 +307,7 @@ impl World {
             }
             None => "url = \"sqlite:test.db\"".to_owned(),
         };
-        let mut text = format!("[server]\nlisten = \"127.0.0.1:0\"\n[store]\n{store}\n");
+        let mut text = format!("[server]\nlisten = \"{}:0\"\n[store]\n{store}\n", own_host());
         for agent in AGENTS.into_iter().chain(["race", "brief", "asker"]) {
             text += &format!("[models.{agent}]\nprovider = \"scripted\"\nscript = \"{agent}.json\"\n");
             let tools = match agent {

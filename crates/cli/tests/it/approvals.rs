@@ -459,11 +459,11 @@ async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in
 async fn r9_a_history_is_read_though_the_row_of_its_request_is_damaged() {
     let mut server = Setup::one_trade(Store::Sqlite).start().await;
     server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    let before = server.get("/v1/sessions/s/messages").await.ok();
+    let before = server.get("/v1/sessions/s/history").await.ok();
     assert!(before.to_string().contains("s_1"), "{before}");
     server.kill();
     let damage = "UPDATE interruptions SET tools = 'none'";
     rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(damage).unwrap();
     server.start_again().await;
-    assert_eq!(server.get("/v1/sessions/s/messages").await.ok(), before);
+    assert_eq!(server.get("/v1/sessions/s/history").await.ok(), before);
 }

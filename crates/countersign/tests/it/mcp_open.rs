@@ -218,7 +218,7 @@ async fn s13_of_two_sources_with_one_name_of_a_tool_both_are_named_in_the_log() 
     send(&over(Arc::new(MemoryStore::new()), &calls(&["read"]), &[&one, &two]), "s", "go").await.unwrap();
     let log = log.text();
     let told = log.lines().find(|line| line.contains("give one of them a prefix")).unwrap_or_else(|| panic!("{log}"));
-    assert!(told.contains(r#"source="two" tool="read""#) && told.contains(r#"mcp "one" "read""#), "{told}");
+    assert!(told.contains(r#"source="two" tool="read""#) && told.contains(r#"mcp \"one\" \"read\""#), "{told}");
 }
 
 #[tokio::test]
