@@ -50,7 +50,10 @@ const PROGRAM: &str = "\"countersign\", \"demo-tool\"";
 pub(crate) fn run(demo: &Demo) -> Outcome {
     let language = demo.locale.unwrap_or_else(|| from_lang(std::env::var("LANG").ok().as_deref()));
     let failed = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(&demo.dir).map_err(|error| failed(&demo.dir, &error))?;
+    fs::create_dir_all(&demo.dir).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => format!("{} is a file; --dir names a folder", demo.dir.display()),
+        _ => failed(&demo.dir, &error),
+    })?;
     let program = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
     let config = demo.dir.join("countersign.toml");
     let program = quoted(&program.to_string_lossy())?;

@@ -281,6 +281,15 @@ fn u3_every_language_of_the_demo_is_a_valid_configuration() {
 }
 
 #[test]
+fn u3_a_demo_whose_folder_is_a_file_says_so_and_leaves_it() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("d"), "mine").unwrap();
+    let ended = run(dir.path(), &["demo", "--dir", "d"], "", &[]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), "error: d is a file; --dir names a folder\n"));
+    assert_eq!(fs::read_to_string(dir.path().join("d")).unwrap(), "mine");
+}
+
+#[test]
 fn u3_a_demo_that_is_there_already_takes_the_language_it_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -87,6 +87,43 @@ fn r4_r9_a_message_that_is_queued_leaves_a_held_turn_as_it_is() {
     }
 }
 
+/// Agent "b" begins and ends its turns with nodes of its own.
+struct Gated;
+
+impl Catalog for Gated {
+    fn has_agent(&self, agent: &str) -> bool {
+        Tools::FIRST.has_agent(agent)
+    }
+    fn max_turns(&self, agent: &str) -> u32 {
+        Tools::FIRST.max_turns(agent)
+    }
+    fn agent_loop(&self, agent: &str) -> Option<(Arc<str>, Arc<str>)> {
+        (agent == "b").then(|| ("b".into(), "gate".into()))
+    }
+    fn tool(&self, agent: &str, tool: &str) -> Option<ToolFacts> {
+        Tools::FIRST.tool(agent, tool)
+    }
+}
+
+/// A message that lets a held turn go on overtakes none that was queued before it and has to begin a turn.
+#[test]
+fn w9_g2_what_is_said_in_a_held_turn_comes_after_a_message_that_begins_a_turn() {
+    let mut world = waiting(&[("pay", plain())]);
+    world.commit(world.draft().restarted(2, true, None));
+    let says = |world: &mut World, text: &str, agent: Option<&str>, on_pending| {
+        let agent = agent.map(Arc::from);
+        let input = MessageInput { content: text.into(), agent, on_pending, ..MessageInput::default() };
+        world.commit(world.draft().message(input, &Gated).expect("a message"));
+    };
+    says(&mut world, "to b", Some("b"), Some(OnPending::Queue));
+    world.now += 3_600_000;
+    world.commit(world.draft().time_out(InterruptionNo::FIRST, &Gated).expect("its time is over"));
+    assert!(world.state.held && world.state.open.is_empty(), "nothing is pending, and nothing is under way");
+    says(&mut world, "go on", None, None);
+    let queued: Vec<String> = world.state.queued.iter().map(|message| message.content.text()).collect();
+    assert_eq!((world.state.held, queued), (false, vec!["to b".to_owned(), "go on".to_owned()]));
+}
+
 /// A request to fork that is repeated resumes the fork that it made, but not one whose turn ended processes since.
 #[test]
 fn r9_a_turn_that_is_held_after_crashes_is_no_fork_that_waits_to_be_run() {

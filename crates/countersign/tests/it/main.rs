@@ -25,6 +25,7 @@ mod graph_alone;
 mod graph_bounds;
 mod graph_changed;
 mod graph_edges;
+mod graph_gates;
 mod graph_names;
 mod graph_reported;
 mod graph_spawned;
