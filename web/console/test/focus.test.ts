@@ -3,6 +3,7 @@ import { createElement as h, useState } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
 import type { ApprovalView, SessionSummary } from "@countersign/client";
 import { ApprovalCard } from "../src/components/approval/ApprovalCard.js";
+import { focusCard } from "../src/components/approval/focus.js";
 import { DeleteSession } from "../src/components/DeleteSession.js";
 import { http } from "../src/state/connection.js";
 import { button, click, show } from "./page.js";
@@ -35,6 +36,23 @@ test("u1: the focus stays on a card whose buttons go, and is not taken from who 
     expect(document.activeElement?.matches("input"), String(goesOn)).toBe(goesOn);
     expect(document.activeElement).not.toBe(document.body);
   }
+});
+
+test("u1: a card that opens by itself takes the focus of nobody who types elsewhere or has a dialog open", async () => {
+  const { page } = await show(h("main", null, h("input"), h("button"), h("dialog"), h(ApprovalCard, { approval: request() })));
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  const [field, elsewhere, dialog] = ["input", "button", "dialog"].map((name) => page.querySelector<HTMLElement>(name)!);
+  const goes = async (from: HTMLElement) => {
+    from.focus();
+    focusCard("s_1");
+    await frame();
+    return document.activeElement?.id === "card-s_1";
+  };
+  expect(await goes(field!)).toBe(false);
+  expect(document.activeElement).toBe(field);
+  expect(await goes(elsewhere!)).toBe(true);
+  dialog!.setAttribute("open", "");
+  expect(await goes(elsewhere!)).toBe(false);
 });
 
 test("u1: the buttons of a card do not move when the time of the request comes to be known", async () => {

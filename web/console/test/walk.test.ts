@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { act, createElement as h } from "react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { ListedApproval } from "@countersign/client";
+import { CountersignError, type ListedApproval } from "@countersign/client";
 import { InboxPage } from "../src/components/inbox/InboxPage.js";
 import { inboxHref, everything } from "../src/lib/inbox.js";
 import { announcement } from "../src/lib/announce.js";
@@ -133,6 +133,66 @@ test("u1: what was decided about many is in sight, in place of what was before i
   expect(note()).toEqual(["Rejected: 3"]);
   // Not in the part that scrolls.
   expect(document.querySelector(".inbox-list .inbox-stored")).toBeNull();
+});
+
+test("u1: what is typed is no shortcut, also right after a request has opened by itself", async () => {
+  await act(async () => wait(20, 21));
+  await goTo(inboxHref({ ...everything, open: "s_20" }));
+  const { page } = await show(h(Page));
+  const pressed = (target: Element | null, key: string) => {
+    const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+    target?.dispatchEvent(event);
+    return event.defaultPrevented;
+  };
+  await click(button(page, "inbox.later"));
+  expect(pressed(page.querySelector(".card"), "a")).toBe(true);
+  expect(pressed(page.querySelector("[type=search]"), "a")).toBe(false);
+  expect(client.reply).not.toHaveBeenCalled();
+});
+
+/** Rejects these in one go; it is not stored yet. Resolves to how to store it. */
+async function rejectAll(page: Element, ...rows: number[]) {
+  const stores: ((ok: boolean) => void)[] = [];
+  const refusal = new CountersignError("stale_action", "it has changed");
+  vi.spyOn(client, "reply").mockImplementation(
+    () => new Promise((resolve, reject) => stores.push((ok) => (ok ? resolve({} as never) : reject(refusal)))),
+  );
+  for (const n of rows) await click(page.querySelector(`#row-s_${n}`)?.closest("li")?.querySelector("input"));
+  await click(button(document.body, "bulk.reject"));
+  await write(document.querySelector(".bulk-foot textarea"), "Not today");
+  await click(document.querySelector(".bulk-foot .danger"));
+  expect(client.reply).toHaveBeenCalledTimes(rows.length);
+  return (ok: boolean) => act(async () => stores.forEach((one) => one(ok)));
+}
+
+test("u1: a request whose decision is on its way with others gets no second one, and stays open for who comes back to it", async () => {
+  await act(async () => wait(1, 2, 3));
+  await goTo(inboxHref(everything));
+  const { page } = await show(h(Page));
+  const settle = await rejectAll(page, 1, 2);
+  await goTo("#/s/other");
+  await goTo(inboxHref({ ...everything, open: "s_2" }));
+  const choice = page.querySelector<HTMLButtonElement>(".inbox-pane [data-choice=approve]");
+  expect(choice === null || choice.disabled || choice.getAttribute("aria-disabled") === "true").toBe(true);
+  await click(choice);
+  expect(client.reply).toHaveBeenCalledTimes(2);
+  await settle(true);
+  expect(location.hash).toBe(inboxHref({ ...everything, open: "s_2" }));
+});
+
+test("u1: why one of many decisions was refused is told also where their dialog has gone", async () => {
+  await act(async () => wait(1, 2, 3));
+  await goTo(inboxHref(everything));
+  const { page } = await show(h(Page));
+  const settle = await rejectAll(page, 1, 2);
+  await goTo("#/s/other");
+  await settle(false);
+  await goTo(inboxHref({ ...everything, open: "s_2" }));
+  expect(page.querySelector(".inbox-pane [role=alert]")?.textContent).toContain(catalogues.en["error.stale_action"]);
+  // Nor is the reason lost.
+  await click(page.querySelector("#row-s_1")?.closest("li")?.querySelector("input"));
+  await click(button(document.body, "bulk.reject"));
+  expect(document.querySelector<HTMLTextAreaElement>(".bulk-foot textarea")?.value).toBe("Not today");
 });
 
 test("u1: a row and the dialog about many say the highest risk of its calls, and the step of each", async () => {

@@ -7,7 +7,8 @@ import { draftKey } from "./draftKey.js";
 import { ended } from "./ended.js";
 import { Frame as OwnFrame, Resolved as OwnResolved } from "./Frame.js";
 import { useLate } from "./late.js";
-import { useReply, type OnReply, type Replying } from "./useReply.js";
+import type { OnReply } from "./replies.js";
+import { useReply, type Replying } from "./useReply.js";
 
 /** The props of the frame around a pending request. */
 export interface FrameProps {

@@ -1,17 +1,12 @@
 import { useEffect, useRef, useState } from "react";
-import { CountersignError, progress, type ApprovalView, type CountersignClient } from "@countersign/client";
+import type { ApprovalView, CountersignError } from "@countersign/client";
 import { useCountersign } from "./context.js";
 import { draftKey } from "./draftKey.js";
 import { isLate } from "./ended.js";
 import { lateOf, useLate } from "./late.js";
+import { attempt, repliesOf, type CardReply, type OnReply, type Outcome } from "./replies.js";
 import { useDraft } from "./useDraft.js";
 import { votedKey } from "./votes.js";
-
-/** A person's reply to a request: decisions, answers, or the value that a graph asks for. */
-export type CardReply = Parameters<CountersignClient["reply"]>[1];
-
-/** How a card sends a reply; the default is the connection. */
-export type OnReply = (approval: ApprovalView, reply: CardReply) => Promise<unknown>;
 
 export interface Replying {
   state: "idle" | "sending" | "sent";
@@ -24,39 +19,14 @@ export interface Replying {
   send: (reply: CardReply) => Promise<boolean>;
 }
 
-/** The outcome of a reply. */
-interface Outcome {
-  error?: CountersignError;
-  /** Whether it is stored as one approval of several. */
-  vote: boolean;
-}
-
-/**
- * The replies that are on their way, by request: while the connection is lost that takes long, and a card that is
- * remounted meanwhile must not offer the choice again.
- */
-const onTheirWay = new WeakMap<CountersignClient, Map<string, Promise<Outcome>>>();
-
-/** The refusals that came while their card was not mounted, by `draftKey`: the next card shows them. */
-const untold = new WeakMap<CountersignClient, Map<string, CountersignError>>();
-
-/** How many are kept. */
-const MOST = 20;
-
-function of<T>(all: WeakMap<CountersignClient, Map<string, T>>, client: CountersignClient): Map<string, T> {
-  let found = all.get(client);
-  if (!found) all.set(client, (found = new Map()));
-  return found;
-}
-
 /** Sends a person's reply to a request, one at a time, and reports its outcome. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const { client } = useCountersign();
   const { approvalKey, digest } = approval;
   const key = draftKey(approval);
-  const [replies, refusals] = [of(onTheirWay, client), of(untold, client)];
+  const { onTheirWay, untold } = repliesOf(client);
   const [voted, setVoted] = useDraft(votedKey(approval), () => false);
-  const [earlier] = useState(() => replies.get(approvalKey));
+  const [earlier] = useState(() => onTheirWay.get(approvalKey));
   const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "idle" });
   const [refused, setRefused] = useState<CountersignError>();
   const late = useLate(client).get(key);
@@ -66,21 +36,17 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     return () => void (drawn.current = false);
   }, []);
   useEffect(() => {
-    const before = refusals.get(key);
-    if (before && refusals.delete(key)) setRefused(before);
-  }, [refusals, key]);
+    const before = untold.get(key);
+    if (before && untold.delete(key)) setRefused(before);
+  }, [untold, key]);
   const follow = async (outcome: Promise<Outcome>) => {
     setNow({ state: "sending" });
     setRefused(undefined);
     const { error, vote } = await outcome;
     // After one of several approvals the request stays pending, and there is still something to do with it.
     setNow(error || vote ? { state: "idle" } : { state: "sent", digest });
-    const refusal = isLate(error) ? undefined : error;
-    setRefused(refusal);
-    // If several cards follow it, the newest is asked last.
-    refusals.delete(key);
-    if (refusal && !drawn.current) refusals.set(key, refusal);
-    for (const [oldest] of [...refusals].slice(0, -MOST)) refusals.delete(oldest);
+    setRefused(isLate(error) ? undefined : error);
+    if (drawn.current) untold.delete(key);
     if (vote) setVoted(true);
     return !error;
   };
@@ -88,28 +54,13 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     if (earlier) void follow(earlier);
     // Only a card that has just been mounted finds one.
   }, [earlier]);
-  const attempt = async (reply: CardReply): Promise<Outcome> => {
-    try {
-      await (onReply ? onReply(approval, reply) : client.reply(approval, reply));
-      return { vote: progress(approval) !== undefined && (reply.decisions?.every((d) => d.type === "approve") ?? false) };
-    } catch (reason) {
-      const error = CountersignError.of(reason);
-      // The card may be gone by now, with the request.
-      if (isLate(error)) lateOf(client).add(approval, error);
-      return { error, vote: false };
-    } finally {
-      replies.delete(approvalKey);
-    }
-  };
   const send = async (reply: CardReply) => {
-    const before = replies.get(approvalKey);
+    const before = onTheirWay.get(approvalKey);
     if (before) {
       void follow(before);
       return false;
     }
-    const outcome = attempt(reply);
-    replies.set(approvalKey, outcome);
-    return follow(outcome);
+    return follow(attempt(client, approval, reply, onReply));
   };
   // The stored reply is about the content shown then.
   const state = now.state === "sent" && now.digest !== digest ? "idle" : now.state;

@@ -4,7 +4,7 @@ import { useCountersign } from "./context.js";
 import { draftKey } from "./draftKey.js";
 import { useLate } from "./late.js";
 import { sessionsOf, type SessionSnapshot } from "./sessions.js";
-import type { CardReply } from "./useReply.js";
+import type { CardReply } from "./replies.js";
 import { useSessionState } from "./useSessionState.js";
 
 /** A session's current state, and the actions on it. */

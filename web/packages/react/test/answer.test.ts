@@ -58,6 +58,29 @@ describe("g3: the form of an answer follows its schema", () => {
     expect(sent(schema, { accept: "false", price: "", note: "no" })).toEqual(["price: edit.error.required"]);
   });
 
+  test("what may be null is null where nothing is entered, if it must be there", () => {
+    for (const type of ["string", "integer", "boolean"]) expect(sent({ type: [type, "null"] }, {})).toBe("null");
+    expect(sent({ anyOf: [{ const: "a" }, { type: "null" }] }, {})).toBe("null");
+    expect(sent({ $ref: "#/$defs/n", $defs: { n: { anyOf: [{ type: "number" }, { type: "null" }] } } }, {})).toBe("null");
+    expect(sent({ type: ["boolean", "null"] }, { [ANSWER]: "false" })).toBe("false");
+    const both = parseJson('{"properties":{"a":{"type":["integer","null"]},"b":{"type":["string","null"]}},"required":["a"]}');
+    expect(sent(both, {})).toBe('{"a":null}');
+    expect(sent(both, { a: "0", b: "x" })).toBe('{"a":0,"b":"x"}');
+  });
+
+  test("an object that a form cannot complete is written as JSON", () => {
+    const properties = '"properties":{"name":{"type":"string"}}';
+    expect(kind(parseJson(`{${properties},"required":["name","extra"],"additionalProperties":{"type":"integer"}}`))).toBe("json");
+    expect(kind(parseJson(`{${properties},"minProperties":2,"additionalProperties":{"type":"integer"}}`))).toBe("json");
+    expect(kind(parseJson(`{${properties},"minProperties":1,"required":["name"]}`))).toBe("object");
+  });
+
+  test("a default that its field cannot show is ignored", () => {
+    const schema = parseJson(`{"properties":{"s":{"type":"string","default":5},"b":{"type":"boolean","default":"yes"},"n":{"type":"number","default":1.50},
+      "o":{"type":"object","properties":{"a":{"type":"string"}},"default":{"a":"y","b":1}}}}`);
+    expect(sent(schema, {})).toBe('{"n":1.50}');
+  });
+
   test("a choice is read without its quotes", () => {
     expect(choiceText('"accept"')).toBe("accept");
     expect(choiceText("2")).toBe("2");

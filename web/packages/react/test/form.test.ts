@@ -47,6 +47,23 @@ describe("form", () => {
     expect(text({})).toBe(stringifyJson(args));
   });
 
+  it("keeps an empty list of choices, which is not the same as none", () => {
+    const choices = json('{"properties":{"tags":{"type":"array","items":{"enum":["a","b"]}},"n":{"type":"integer"}}}');
+    const edited = (given: string, texts: Record<string, string>) => {
+      const before = json(given);
+      const form = fieldsOf(choices, before, { titles: true })!;
+      expect(form[0]?.kind).toBe("choices");
+      const draft = newEdit(form, before);
+      const result = readEdit({ ...draft, texts: { ...draft.texts, ...texts } }, form, before);
+      return result.ok && stringifyJson(result.args);
+    };
+    expect(edited('{"tags":[],"n":1}', {})).toBe('{"tags":[],"n":1}');
+    expect(edited('{"tags":[],"n":1}', { n: "2" })).toBe('{"tags":[],"n":2}');
+    // The last box is unticked.
+    expect(edited('{"tags":["a"],"n":1}', { tags: "[]" })).toBe('{"tags":[],"n":1}');
+    expect(edited('{"n":1}', { n: "2" })).toBe('{"n":2}');
+  });
+
   it("never rounds what is typed", () => {
     expect(text({ quantity: "9007199254740995", price: "2.50" })).toBe(
       '{"symbol":"VNM","quantity":9007199254740995,"price":2.50,"side":"buy","legs":[{"x":1.0}],"extra":"e"}',

@@ -8,6 +8,9 @@ export function focusCard(approvalKey: string): void {
   takeFocus(approvalKey);
 }
 
+/** Where people type. */
+export const TYPING = "textarea, select, input:not([type=checkbox], [type=radio])";
+
 /** A card also calls this when it appears. */
 export function takeFocus(approvalKey: string): void {
   if (wanted !== approvalKey) return;
@@ -16,7 +19,16 @@ export function takeFocus(approvalKey: string): void {
   wanted = undefined;
   // After the frame in which a dialog closes, or the focus would go back to what opened it.
   requestAnimationFrame(() => {
+    // A reply is stored a while after it was sent: what somebody types elsewhere by then must not become keys of the card.
+    if (isAtWorkElsewhere()) return;
     card.scrollIntoView({ block: "start" });
     card.focus({ preventScroll: true });
   });
+}
+
+/** Whether a person types outside of a card, or has opened a dialog. */
+function isAtWorkElsewhere(): boolean {
+  const now = document.activeElement;
+  const types = now?.closest(TYPING) != null && now.closest(`[id^="${cardId("")}"]`) === null;
+  return types || document.querySelector("dialog[open]") !== null;
 }

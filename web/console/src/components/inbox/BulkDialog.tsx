@@ -1,7 +1,7 @@
 /** One decision about many requests, each of which is shown with what would run and its digest. */
 import { useCallback, useId, useState } from "react";
 import { configOf, CountersignError, type ListedApproval } from "@countersign/client";
-import { AgentSays, Arguments, PreviewText, shownArgs, useConnection, visibleText } from "@countersign/react";
+import { AgentSays, Arguments, PreviewText, sendReply, shownArgs, useConnection, useDraft, visibleText } from "@countersign/react";
 import { isLongText } from "@countersign/react/forms";
 import { useI18n } from "../../i18n/index.js";
 import { bulkDecisions, type BulkChoice } from "../../lib/bulk.js";
@@ -35,7 +35,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
   const { t } = useI18n();
   const id = useId();
   const online = useConnection() === "open";
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useDraft("bulk-reason", () => "");
   const [busy, setBusy] = useState(false);
   useFocusBack(busy);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
@@ -50,7 +50,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
     setBusy(true);
     const sent = rows.map(async (row): Promise<[ListedApproval, Outcome]> => {
       try {
-        await client.reply(row, { decisions: bulkDecisions(row, choice, reason) });
+        await sendReply(client, row, { decisions: bulkDecisions(row, choice, reason) });
         return [row, "stored"];
       } catch (error) {
         return [row, CountersignError.of(error)];
@@ -59,6 +59,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
     const results = await Promise.all(sent);
     setBusy(false);
     const stored = results.filter(([, outcome]) => outcome === "stored").map(([row]) => row);
+    if (choice === "reject" && stored.length > 0) setReason(undefined);
     onStored(stored, choice);
     if (stored.length === rows.length) return onClose();
     setOutcomes(new Map(results.map(([row, outcome]) => [row.approvalKey, outcome])));

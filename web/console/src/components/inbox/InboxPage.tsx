@@ -58,7 +58,8 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
     walk.setStored({ text });
     announce(text);
     const now = opened();
-    if (now !== undefined && keys.includes(now)) walk.go(undefined);
+    // Whoever has left this page meanwhile stays where they are.
+    if (head.current && now !== undefined && keys.includes(now)) walk.go(undefined);
   };
   // The buttons for the selection disappear with it.
   const keepFocus = () =>

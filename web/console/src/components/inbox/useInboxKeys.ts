@@ -1,11 +1,10 @@
 /** The inbox's keys, wherever the focus is. */
 import { useLayoutEffect, useRef } from "react";
-import { cardId } from "../approval/focus.js";
+import { cardId, TYPING } from "../approval/focus.js";
 import { keyName, type KeyName } from "./KeyHelp.js";
 
 /** Keys that the open card understands itself. */
 const OF_CARD: readonly (KeyName | undefined)[] = ["approve", "edit", "reject"];
-const TYPING = "textarea, select, input:not([type=checkbox], [type=radio])";
 
 interface Keys {
   /** Whether single-letter keys are on. */
@@ -23,7 +22,7 @@ export function useInboxKeys(keys: Keys): void {
   // As soon as there is something to press them for: the list may be known before the page is rendered.
   useLayoutEffect(() => {
     const guard = (event: KeyboardEvent) => {
-      if (!latest.current.settling || !OF_CARD.includes(keyName(event.key))) return;
+      if (!latest.current.settling || !OF_CARD.includes(keyName(event.key)) || isNoShortcut(event)) return;
       event.preventDefault();
       event.stopPropagation();
     };
@@ -45,10 +44,12 @@ export function useInboxKeys(keys: Keys): void {
   }, []);
 }
 
-function isForElsewhere(event: KeyboardEvent): boolean {
-  const target = event.target as HTMLElement;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return true;
-  return target.closest(TYPING) !== null || document.querySelector("dialog[open]") !== null;
+const isForElsewhere = (event: KeyboardEvent) => event.repeat || isNoShortcut(event);
+
+/** Whether it is typed, belongs to a dialog, or is a command of the browser. */
+function isNoShortcut(event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return true;
+  return (event.target as HTMLElement).closest(TYPING) !== null || document.querySelector("dialog[open]") !== null;
 }
 
 /** Has the card handle a key as if it had the focus. */

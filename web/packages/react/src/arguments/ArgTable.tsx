@@ -1,7 +1,7 @@
 /** The arguments of a call for people: names, units and formats beside the values, which stay exact to the digit. */
 import { useMemo } from "react";
 import { isNumber, stringifyJson, type Display, type JsonObject, type JsonValue } from "@countersign/client";
-import { momentText, weekdayText } from "../forms/dates.js";
+import { weekdayText, zonedText } from "../forms/dates.js";
 import { escapedIn } from "../forms/lookalike.js";
 import { argTable, digitGroups, type ArgRow, type Unset } from "../forms/rows.js";
 import { fitsFormat } from "../forms/rules.js";
@@ -123,7 +123,7 @@ function useWords({ value, label, format }: ArgRow): string | undefined {
   if (label !== undefined) return visibleText(label);
   if (typeof value === "boolean") return t(value ? "interrupt.yes" : "interrupt.no");
   if (typeof value !== "string" || format === undefined || !fitsFormat(format, value)) return undefined;
-  if (format === "date-time") return momentText(value, language);
+  if (format === "date-time") return zonedText(value, language);
   return format === "date" ? weekdayText(value, language) : undefined;
 }
 

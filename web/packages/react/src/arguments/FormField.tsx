@@ -1,9 +1,10 @@
 /** One field of a form: of a call's arguments, or of a form that people are asked to fill in. */
 import { useState, type ReactNode } from "react";
+import { zonedText } from "../forms/dates.js";
 import type { FieldProblem } from "../forms/edits.js";
 import { chosenOf, errorAt, textOfDraft, type Field, type FieldDraft, type FieldError, type FieldErrors } from "../forms/form.js";
 import { lookalikes } from "../forms/lookalike.js";
-import { fitsFormat, isLocalMoment, limitsOf } from "../forms/rules.js";
+import { fitsFormat, isLocalMoment, limitsOf, momentOf } from "../forms/rules.js";
 import { choiceText } from "../forms/values.js";
 import { useTexts, type Tell } from "../labels.js";
 import { Visible } from "../Visible.js";
@@ -158,7 +159,7 @@ export function FieldName({ field, label, words, known }: Pick<FieldProps, "fiel
 
 /** Its purpose, its rules, and its errors. */
 export function Help({ id, field, place, errors, problems, known, text }: FieldProps & { text: string }) {
-  const { t, part } = useTexts();
+  const { t, part, language } = useTexts();
   const error = errorAt(errors, place);
   const limits = field.rules ? limitsOf(field.rules) : [];
   return (
@@ -169,6 +170,8 @@ export function Help({ id, field, place, errors, problems, known, text }: FieldP
         </p>
       )}
       {limits.length > 0 && <p {...part("hint")}>{limits.filter(({ key }) => key !== error?.key).map((limit) => fieldErrorText(limit, t)).join(" ")}</p>}
+      {/* A browser's field says no zone, and not which hour is meant where the clocks change. */}
+      {field.format === "date-time" && isLocalMoment(text) && <p {...part("hint")}>{zonedText(momentOf(text), language)}</p>}
       {error && <p {...part("problem")}>{fieldErrorText(error, t)}</p>}
       {problems.map((p) => (
         <p key={p.message} {...part("problem")}>

@@ -5,8 +5,8 @@
  * is written as JSON. Text becomes a value without passing through a JavaScript number. The server checks the whole
  * schema.
  */
-import { isObject, stringifyJson, type JsonObject, type JsonValue } from "@countersign/client";
-import { fieldsOf, newEdit, readEdit, type Field, type FieldDraft, type FieldErrors, type Reading } from "./form.js";
+import { isNumber, isObject, type JsonObject, type JsonValue } from "@countersign/client";
+import { fieldsOf, fits, newEdit, readEdit, type Field, type FieldDraft, type FieldErrors, type Reading } from "./form.js";
 import { plainly } from "./schema.js";
 
 export type AnswerForm =
@@ -22,8 +22,6 @@ export type FieldsForm = Extract<AnswerForm, { kind: "object" | "field" }>;
 /** Kept as text, so that half-typed input survives a reload. */
 export interface AnswerDraft {
   texts: Record<string, FieldDraft>;
-  /** Whether it is written as JSON although there is a form. */
-  json?: boolean;
 }
 
 export type AnswerResult = { ok: true; value: JsonValue } | { ok: false; errors: FieldErrors };
@@ -40,15 +38,15 @@ export const json: FieldsForm = { kind: "field", field: { name: ANSWER, kind: "j
 /** `rules`: simple rules of the fields' own schemas are checked before it is sent. */
 export function answerForm(schema: JsonValue | undefined, rules = false): AnswerForm {
   if (!isObject(schema)) return json;
-  const reading = { titles: true, rules, root: schema };
+  const reading = { titles: true, rules, nulls: true, root: schema };
   const plain = plainly(schema, schema);
   if (isObject(plain.properties) && (plain.type === undefined || plain.type === "object")) {
     return objectForm(plain, schema, reading);
   }
-  if (plain.type === "boolean") return { kind: "boolean" };
-  const field = fieldsOf({ type: "object", properties: { [ANSWER]: plain }, required: [ANSWER] }, {}, reading)?.[0];
+  const field = fieldsOf({ type: "object", properties: { [ANSWER]: schema }, required: [ANSWER] }, {}, reading)?.[0];
   if (!field || field.kind === "json") return json;
-  if (field.kind === "enum" && field.options && field.options.length <= BUTTONS) {
+  if (field.kind === "boolean" && !field.emptyIsNull) return { kind: "boolean" };
+  if (field.kind === "enum" && !field.emptyIsNull && field.options && field.options.length <= BUTTONS) {
     return { kind: "buttons", options: field.options, ...(field.labels ? { labels: field.labels } : {}) };
   }
   return { kind: "field", field };
@@ -63,28 +61,23 @@ export function answerFields(schema: JsonValue | undefined, rules = false): Fiel
   return { kind: "field", field: { name: ANSWER, kind: "enum", required: true, options, ...(labels ? { labels } : {}) } };
 }
 
-/** Members of an object beside its properties could not be seen in a form, so such an object is written as JSON. */
+/** Members of an object beside its properties could not be entered in a form, so such an object is written as JSON. */
 function objectForm(plain: JsonObject, root: JsonObject, reading: Reading): AnswerForm {
   const properties = isObject(plain.properties) ? plain.properties : {};
+  const required = Array.isArray(plain.required) ? plain.required : [];
+  const least = isNumber(plain.minProperties) ? Number(plain.minProperties) : 0;
+  const has = (name: JsonValue) => typeof name === "string" && Object.hasOwn(properties, name);
+  if (!required.every(has) || least > Object.keys(properties).length) return json;
   if (["oneOf", "anyOf", "allOf"].some((name) => plain[name] !== undefined)) return json;
-  const simple = Object.entries(properties).map(([name, property]): [string, JsonValue] => [
-    name,
-    isObject(property) ? plainly(property, root) : property,
-  ]);
-  const fields = fieldsOf({ ...plain, properties: Object.fromEntries(simple) }, {}, reading);
+  const fields = fieldsOf(plain, {}, reading);
   if (!fields) return json;
-  const begin = simple.flatMap(([name, property]): [string, JsonValue][] =>
-    isObject(property) && fitsChoices(fields.find((f) => f.name === name), property.default) ? [[name, property.default!]] : [],
-  );
+  // A default that its field cannot show, or that is none of the choices, is ignored.
+  const begin = fields.flatMap((field): [string, JsonValue][] => {
+    const property = properties[field.name];
+    const value = isObject(property) ? plainly(property, root).default : undefined;
+    return value === undefined || value === null || !fits(field, value) ? [] : [[field.name, value]];
+  });
   return { kind: "object", fields, begin: Object.fromEntries(begin) };
-}
-
-/** A default that is not one of the choices is ignored. */
-function fitsChoices(field: Field | undefined, value: JsonValue | undefined): boolean {
-  if (value === undefined || value === null) return false;
-  if (field?.kind !== "enum" && field?.kind !== "choices") return true;
-  const chosen = field.kind === "enum" ? [value] : Array.isArray(value) ? value : undefined;
-  return chosen?.every((one) => field.options?.includes(stringifyJson(one))) ?? false;
 }
 
 export function emptyAnswer(form: AnswerForm): AnswerDraft {

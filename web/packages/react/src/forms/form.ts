@@ -18,7 +18,7 @@ import {
 } from "@countersign/client";
 import { tooExact } from "./digits.js";
 import { brokenRule, formatOf, isLocalMoment, momentOf, rulesOf, type Format, type RuleError, type Rules } from "./rules.js";
-import { membersOf, orderOf, plainly, titleOf, unitOf } from "./schema.js";
+import { membersOf, orderOf, plainly, takesNull, titleOf, unitOf } from "./schema.js";
 
 /** `choices`: any of the options, as a JSON array. */
 export type FieldKind = "string" | "number" | "integer" | "boolean" | "enum" | "choices" | "object" | "list" | "json";
@@ -46,6 +46,8 @@ export interface Field {
   rules?: Rules;
   /** Whether an empty text counts as missing if the field is required. */
   filled?: boolean;
+  /** Whether it is null where nothing is entered: it must be there, and may be null. */
+  emptyIsNull?: boolean;
 }
 
 /** Further features of a schema for a form that people are asked to fill in, not for one of arguments. */
@@ -59,6 +61,8 @@ export interface Reading {
   rules?: boolean | "limits";
   /** Fields in the order of `orderOf`. */
   ordered?: boolean;
+  /** Whether what may be null can be left empty. */
+  nulls?: boolean;
   /** The whole schema, into which references point, if it is not the one being read. */
   root?: JsonObject;
 }
@@ -131,7 +135,9 @@ function membersFields(schema: JsonObject, properties: JsonObject, value: JsonOb
   return [...names, ...extra].map((name) => {
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
     const own = Object.hasOwn(value, name) ? value[name] : undefined;
-    return field(name, isObject(property) ? plainly(property, context.root) : {}, own, required.includes(name), context);
+    const made = field(name, isObject(property) ? plainly(property, context.root) : {}, own, required.includes(name), context);
+    const isNullable = context.nulls && made.required && isObject(property) && takesNull(property, context.root);
+    return isNullable ? { ...made, required: false, emptyIsNull: true } : made;
   });
 }
 
@@ -182,7 +188,8 @@ function listOf(items: JsonObject, value: JsonValue | undefined, context: Contex
   return item.kind === "json" || (Array.isArray(value) && value.length > MOST_ENTRIES) ? { kind: "json" } : { kind: "list", item };
 }
 
-function fits(made: Field, value: JsonValue): boolean {
+/** Whether the field shows exactly this value. */
+export function fits(made: Field, value: JsonValue): boolean {
   const isChoice = (one: JsonValue) => made.options?.includes(stringifyJson(one)) ?? false;
   switch (made.kind) {
     case "string":
@@ -348,6 +355,7 @@ function readParts(field: Field, draft: FieldDraft, before: JsonValue | undefine
 }
 
 function readText(field: Field, text: string, before: JsonValue | undefined): Found {
+  if (field.emptyIsNull && text.trim() === "") return { value: null };
   if (field.kind === "string") {
     if (field.filled && field.required && text === "") return { error: { key: "edit.error.required" } };
     // An empty text is a value where there was one, or where there must be one; else it is "not set".
@@ -359,7 +367,8 @@ function readText(field: Field, text: string, before: JsonValue | undefined): Fo
     const chosen = chosenOf(trimmed).map((one) => parseJson(one));
     if (chosen.length > 0) return { value: chosen };
     if (field.required && field.rules?.minItems) return { error: { key: "edit.error.required" } };
-    return { value: field.required ? [] : undefined };
+    // As with a text: an empty list is a value where there was one, or where there must be one.
+    return { value: field.required || before !== undefined ? [] : undefined };
   }
   if (trimmed === "") return field.required ? { error: { key: "edit.error.required" } } : {};
   if (field.kind === "number" || field.kind === "integer") {

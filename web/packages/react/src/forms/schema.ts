@@ -33,6 +33,18 @@ export function plainly(schema: JsonObject, root: JsonObject, depth = 0): JsonOb
   return schema;
 }
 
+/** Whether the value may also be null, which `plainly` leaves out. */
+export function takesNull(schema: JsonObject, root: JsonObject, depth = 0): boolean {
+  if (depth > 4) return false;
+  if (typeof schema.$ref === "string") {
+    const found = schema.$ref.startsWith("#/") ? pointed(root, schema.$ref) : undefined;
+    return isObject(found) && takesNull(found, root, depth + 1);
+  }
+  if (Array.isArray(schema.type)) return schema.type.includes("null");
+  const choices = schema.oneOf ?? schema.anyOf;
+  return Array.isArray(choices) && choices.some((choice) => isObject(choice) && choice.type === "null");
+}
+
 /** A reference may be written without escapes, or with wrong ones. */
 function decoded(part: string): string {
   try {
