@@ -285,7 +285,7 @@ fn u3_a_demo_whose_folder_is_a_file_says_so_and_leaves_it() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("d"), "mine").unwrap();
     let ended = run(dir.path(), &["demo", "--dir", "d"], "", &[]);
-    assert_eq!((ended.code, &*ended.stderr), (Some(1), "error: d is a file; --dir names a folder\n"));
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), "d is a file; --dir names a folder\n"));
     assert_eq!(fs::read_to_string(dir.path().join("d")).unwrap(), "mine");
 }
 

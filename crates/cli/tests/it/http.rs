@@ -8,6 +8,7 @@ use crate::{
         Setup, Store,
         fold::{Fold, without_gaps},
         http::{self, Sse, events, request},
+        policy::ruled,
         published, trade,
     },
 };
@@ -203,6 +204,33 @@ on_both_stores! {
         let problem = server.post("/v1/approvals/s_2", &yes).await.problem(409, "request_id_reused");
         assert!(problem["detail"].as_str().unwrap().contains("for: decision 1"), "another request: {problem}");
         assert_eq!(server.calls().len(), 1);
+    }
+
+    async fn w1_a_session_is_not_created_again_under_its_key_with_other_content(store) {
+        let server = Setup::one_trade(store).start().await;
+        let create = async |body: Value| {
+            let key = [("idempotency-key", "order-42")];
+            request(server.address, "POST", "/v1/sessions", &key, Some(&body.to_string())).await
+        };
+        let first = create(json!({ "locale": "vi", "context": { "a": 1, "b": 1.0 } })).await;
+        assert_eq!(first.status, 201);
+        for other in [json!({ "locale": "zh", "context": { "a": 1, "b": 1.0 } }), json!({ "context": { "a": 2, "b": 1.0 } }), json!({}), json!({ "agent": "none", "context": { "a": 1, "b": 1.0 } })] {
+            let problem = create(other).await.problem(409, "request_id_reused");
+            assert!(problem["detail"].as_str().unwrap().starts_with("request_id: \"order-42\""), "{problem}");
+        }
+        // As another program writes it.
+        let again = create(json!({ "context": { "b": 1.0, "a": 1 }, "locale": "vi" })).await;
+        assert_eq!((again.status, &again.json()["session_id"]), (200, &first.json()["session_id"]));
+    }
+
+    async fn w8_p1_a_session_that_is_anothers_is_not_answered_as_created(store) {
+        let admins = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\n";
+        let server = ruled(store, admins).start().await;
+        assert_eq!(server.say_as("alice", "s").await["status"], "awaiting_input");
+        let create = json!({ "session_id": "s" });
+        server.ask_as("bob", "POST", "/v1/sessions", Some(&create)).await.problem(403, "forbidden");
+        server.ask_as("mia", "POST", "/v1/sessions", Some(&create)).await.problem(404, "session_not_found");
+        assert_eq!(server.ask_as("alice", "POST", "/v1/sessions", Some(&create)).await.status, 200);
     }
 
     async fn w1_a_request_id_that_comes_again_with_other_words_is_refused_and_stores_nothing(store) {

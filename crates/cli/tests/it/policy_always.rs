@@ -168,6 +168,37 @@ on_both_stores! {
     }
 }
 
+on_both_stores! {
+    // Who asks lifts no rejection of those who decide, neither by revoking it nor with its session: their wider approval would
+    // let the call run, and nobody would be asked.
+    async fn s7_p1_a_standing_rejection_is_ended_only_by_who_decides_in_the_same_place(store) {
+        let server = trades(store, "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\n").start().await;
+        assert_eq!(status(&server, "s").await, "awaiting_input");
+        always(&server, "bob", "s_1", "reject", json!({ "scope": "arguments" })).await.ok();
+        assert_eq!(status(&server, "s").await, "completed", "the same arguments");
+        assert_eq!(status(&server, "s").await, "awaiting_input", "others");
+        always(&server, "bob", "s_2", "approve", json!({ "scope": "tool", "until": LATER })).await.ok();
+        assert_eq!(server.calls().len(), 1);
+        let may = |listed: Vec<Value>| -> Vec<(Value, Value)> {
+            listed.into_iter().map(|rule| (rule["decision"].clone(), rule["may_revoke"].clone())).collect()
+        };
+        let [yes, no] = ["approve", "reject"].map(|decision| json!(decision));
+        let all = [(yes.clone(), json!(true)), (no.clone(), json!(true))];
+        assert_eq!(may(rules(&server, "alice", "").await), [(yes, json!(true)), (no, json!(false))]);
+        assert_eq!(may(rules(&server, "carol", "").await), all);
+        for path in ["/v1/rules/s_1.0", "/v1/sessions/s"] {
+            let refused = server.ask_as("alice", "DELETE", path, None).await.problem(403, "forbidden");
+            assert!(refused["detail"].as_str().unwrap().contains("the role \"admin\""), "{path}: {refused}");
+        }
+        assert_eq!(status(&server, "t").await, "completed");
+        assert_eq!(server.calls().len(), 1, "it is rejected as before");
+        server.ask_as("carol", "DELETE", "/v1/rules/s_1.0", None).await.ok();
+        assert_eq!(status(&server, "u").await, "completed");
+        assert_eq!(server.calls().len(), 2, "by the approval that is left");
+        assert_eq!(server.ask_as("alice", "DELETE", "/v1/sessions/s", None).await.status, 204, "which she may end");
+    }
+}
+
 /// Until the newest rule that carol sees is in this state.
 async fn until_rule(server: &Server, by: &str, state: &str) -> Value {
     let deadline = Instant::now() + DEADLINE;

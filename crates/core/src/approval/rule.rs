@@ -186,10 +186,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether it covers the same calls as an older rule of the same session or user, which ends with it.
+    /// Whether it covers the same calls, in the same reviewer's place, as an older rule of the same session or user, which
+    /// ends with it.
     #[must_use]
     pub fn replaces(&self, older: &Rule) -> bool {
-        self.agent == older.agent && self.tool == older.tool && self.scope == older.scope && self.args == older.args
+        (&self.agent, &self.tool, &self.role) == (&older.agent, &older.tool, &older.role)
+            && (self.scope, &self.args) == (older.scope, &older.args)
     }
 
     /// Whether it covers all sessions of the user, not only the one it was made in.
@@ -236,6 +238,16 @@ impl RuleScope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn s7_a_rule_replaces_one_for_the_same_calls_in_the_same_place_only() {
+        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","decision":"reject","scope":"session","tool_digest":"d"}"#;
+        let older: Rule = serde_json::from_str(text).expect("a rule");
+        let approves = Rule { decision: RuleDecision::Approve, ..older.clone() };
+        assert!(approves.replaces(&older));
+        assert!(!Rule { role: "lead".into(), ..approves.clone() }.replaces(&older), "it does not decide for the owner");
+        assert!(!Rule { scope: RuleScope::Tool, ..approves }.replaces(&older));
+    }
 
     #[test]
     fn s7_always_is_true_or_a_scope() {

@@ -1,7 +1,12 @@
 //! Who owns a session, and who sees and decides what in it (spec P1).
 
+use std::sync::Arc;
+
 use crate::{
-    approval::principal::Principal,
+    approval::{
+        principal::Principal,
+        rule::{Rule, RuleDecision},
+    },
     call::reviewer::Reviewer,
     journal::state::{Open, State},
     refusal::{Code, Refusal},
@@ -11,7 +16,11 @@ impl Principal {
     /// Whether the session is this principal's own.
     #[must_use]
     pub fn owns(&self, state: &State) -> bool {
-        self.trusted || (self.subject.is_some() && self.subject == state.subject && self.tenant == state.tenant)
+        self.is_owner(state.subject.as_ref(), state.tenant.as_ref())
+    }
+
+    fn is_owner(&self, subject: Option<&Arc<str>>, tenant: Option<&Arc<str>>) -> bool {
+        self.trusted || (subject.is_some() && self.subject.as_ref() == subject && self.tenant.as_ref() == tenant)
     }
 
     /// Whether it may see the session: its subject, and holders of any role that was ever asked in it (spec P1).
@@ -25,11 +34,43 @@ impl Principal {
     /// Whether it may decide requests for this reviewer (spec P1).
     #[must_use]
     pub fn may_decide(&self, state: &State, reviewer: &Reviewer) -> bool {
+        self.decides_for(state.subject.as_ref(), state.tenant.as_ref(), reviewer)
+    }
+
+    fn decides_for(&self, subject: Option<&Arc<str>>, tenant: Option<&Arc<str>>, reviewer: &Reviewer) -> bool {
         self.check_may_decide().is_ok()
             && match reviewer.role() {
-                None => self.owns(state),
-                Some(role) => self.trusted || (self.tenant == state.tenant && self.holds(role)),
+                None => self.is_owner(subject, tenant),
+                Some(role) => self.trusted || (self.tenant.as_ref() == tenant && self.holds(role)),
             }
+    }
+
+    /// Whether it may end a standing rule that it sees, of a session with this subject and tenant (spec S7). Any person
+    /// may have people asked again; but only who may decide in the same reviewer's place lifts a rejection, since another
+    /// rule may approve the same calls.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub fn check_may_end(
+        &self,
+        rule: &Rule,
+        subject: Option<&Arc<str>>,
+        tenant: Option<&Arc<str>>,
+    ) -> Result<(), Refusal> {
+        self.check_may_decide()?;
+        if rule.decision == RuleDecision::Approve || self.decides_for(subject, tenant, &rule.role) {
+            return Ok(());
+        }
+        let needed = needed(&rule.role);
+        Err(Refusal::new(Code::Forbidden, format!("ending a standing rule that rejects needs {needed}")))
+    }
+}
+
+/// Who decides for a reviewer, in words.
+fn needed(reviewer: &Reviewer) -> String {
+    match reviewer.role() {
+        None => "the session's owner".to_owned(),
+        Some(role) => format!("the role {role:?}"),
     }
 }
 
@@ -38,11 +79,7 @@ pub(crate) fn check_may_decide(state: &State, reviewer: &Reviewer, by: &Principa
     if by.may_decide(state, reviewer) {
         return Ok(());
     }
-    let needed = match reviewer.role() {
-        None => "the session's owner".to_owned(),
-        Some(role) => format!("the role {role:?}"),
-    };
-    Err(Refusal::new(Code::Forbidden, format!("this decision needs {needed}")))
+    Err(Refusal::new(Code::Forbidden, format!("this decision needs {}", needed(reviewer))))
 }
 
 /// Whether this principal may decide this interruption.

@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::principal::Principal,
-    journal::{draft::Draft, record::SessionCreated, state::State},
+    call::json::Json,
+    journal::{
+        draft::Draft,
+        record::{Record, SessionCreated},
+        state::State,
+    },
+    limits,
     locale::Locale,
     refusal::{Code, Refusal},
 };
@@ -17,16 +23,18 @@ use super::{
     inputs::NewSession,
     live::uses::LiveRef,
     nodes::contested,
-    refusals::visible,
+    refusals::{owned, store_refusal},
     view::SessionView,
 };
 use crate::store::Durability;
 
 impl Runtime {
-    /// Creates a session. If its owner sends the same id again, the session is returned as it is.
+    /// Creates a session. If its owner sends the same id again, the session is returned as it is; with a `request_id` only
+    /// if it was created with the same content.
     ///
     /// # Errors
-    /// `invalid_session_id`, `unknown_agent`, `session_not_found` (another owner's id), `store_unavailable`.
+    /// `invalid_session_id`, `unknown_agent`, `session_not_found` and `forbidden` (another owner's id), `request_id_reused`,
+    /// `store_unavailable`.
     pub async fn create_session(&self, by: &Principal, new: NewSession) -> Result<SessionView, Refusal> {
         let live = self.inner.live(&session_id(new.session_id.as_deref())?);
         let (runtime, by) = (self.clone(), by.clone());
@@ -44,7 +52,12 @@ impl Runtime {
         if existing.pos > 0 {
             self.inner.store.mark_unsynced();
             self.inner.confirmed().await?;
-            return visible(by, &existing).map(|()| SessionView::of_state(&existing));
+            // Whoever may only see it has not made it: what they say next would be said in another person's session.
+            owned(by, &existing)?;
+            if let Some(request_id) = &new.request_id {
+                self.was_created_like(live, new, request_id).await?;
+            }
+            return Ok(SessionView::of_state(&existing));
         }
         let created = self.created(by, new.agent.as_deref(), new.locale, new.context.clone())?;
         let at = self.inner.now();
@@ -55,6 +68,32 @@ impl Runtime {
         };
         self.inner.transact(live, &mut guard, Durability::Synced, make).await?;
         Ok(SessionView::of_state(&*guard.state()?))
+    }
+
+    /// Spec W1: the same request id for a session of other content is refused.
+    async fn was_created_like(&self, live: &LiveRef, new: &NewSession, request_id: &str) -> Result<(), Refusal> {
+        let first = self.inner.store.read(&live.session_id, 0, 1).await.map_err(store_refusal)?;
+        let created = first.iter().flat_map(|entry| &entry.records).find_map(|record| match record {
+            Record::SessionCreated(created) => Some(created),
+            _ => None,
+        });
+        let canonical = |context: &Option<Box<RawValue>>| {
+            let text = context.as_ref().map_or("null", |context| context.get());
+            Json::parse(text, limits::JSON_DEPTH).map_or_else(|_| text.to_owned(), |json| json.canonical())
+        };
+        let is_like = |created: &SessionCreated| {
+            new.agent.as_deref().is_none_or(|agent| *created.agent == *agent)
+                && new.locale.is_none_or(|locale| created.locale == locale)
+                && canonical(&created.context) == canonical(&new.context)
+        };
+        if created.is_some_and(is_like) {
+            return Ok(());
+        }
+        let what = format!(
+            "request_id: {request_id:?} was used before, for a session with another agent, locale or context; give each \
+             session an id of its own"
+        );
+        Err(Refusal::new(Code::RequestIdReused, what))
     }
 
     pub(super) fn created(

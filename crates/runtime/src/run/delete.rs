@@ -18,12 +18,14 @@ use super::{
     live::{LiveState, uses::LiveRef},
     nodes::contested,
     refusals::{owned, store_refusal},
+    rules::may_end,
+    view::PAGE,
 };
 use crate::store::{Durability, Page, RuleFilter};
 
 impl Runtime {
     /// Deletes a session: running work is stopped, and all of its data is removed, including its standing rules. If any
-    /// of those rules apply to other sessions too, only a person may delete the session; that revokes the rules. A turn
+    /// of those rules apply to other sessions too, only who may [revoke](Runtime::revoke_rule) them may delete it. A turn
     /// with open requests or calls is cancelled first, so that the audit log has the outcomes of its requests and calls
     /// (spec R8).
     ///
@@ -40,11 +42,7 @@ impl Runtime {
         let mut guard = live.lock().await;
         let mut state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
-        if by.check_may_decide().is_err() && self.stands_elsewhere(session_id).await? {
-            let message = "standing rules of this session are for other sessions too and would end with it; \
-                           only a person may delete it, or revoke them first";
-            return Err(Refusal::new(Code::Forbidden, message));
-        }
+        self.may_end_rules(by, session_id).await?;
         state = self.inner.ended_for_good(live, &mut guard, state, by.subject.as_ref()).await?;
         // Anything that another node has stored meanwhile is checked first: a rule, or the outcome of a call.
         if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
@@ -55,8 +53,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Whether a rule made in the session also applies to others.
-    async fn stands_elsewhere(&self, session_id: &str) -> Result<bool, Refusal> {
+    /// Whether `by` may end the rules that were made in the session and also apply to others.
+    async fn may_end_rules(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
         let filter = RuleFilter {
             standing: Some(true),
             now: self.inner.now(),
@@ -64,9 +62,22 @@ impl Runtime {
             session_id: Some(session_id.to_owned()),
             ..RuleFilter::default()
         };
-        let rules = self.inner.store.rules(filter, Page { cursor: None, limit: 1 }).await.map_err(store_refusal)?;
-        // One that cannot be read may be a "never".
-        Ok(!rules.rows.is_empty() || !rules.unread.is_empty())
+        let mut cursor = None;
+        loop {
+            let page = Page { cursor, limit: PAGE };
+            let rules = self.inner.store.rules(filter.clone(), page).await.map_err(store_refusal)?;
+            let refused = rules.rows.iter().find_map(|row| may_end(by, row).err());
+            // One that cannot be read may reject calls.
+            let unread = rules.unread.into_iter().next().filter(|_| !by.trusted).map(|(_, error)| store_refusal(error));
+            if let Some(why) = refused.or(unread) {
+                let what = "standing rules of this session are for other sessions too and would end with it";
+                return Err(Refusal::new(Code::Forbidden, format!("{what}: {}", why.message)));
+            }
+            cursor = rules.next;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -64,6 +64,8 @@ pub struct RuleView {
     /// Why it is suspended, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
+    /// Whether the caller may revoke it: one that rejects takes the role it acts in.
+    pub may_revoke: bool,
     /// When it was revoked or replaced (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
@@ -93,7 +95,7 @@ impl RuleState {
 }
 
 impl RuleView {
-    fn of(row: &RuleRow, inner: &Inner) -> RuleView {
+    fn of(row: &RuleRow, inner: &Inner, by: &Principal) -> RuleView {
         let rule = &row.rule;
         let standing = row.is_in_force(inner.now());
         let suspension = inner.settings.authorities.check(rule, row.tenant.as_deref()).err().filter(|_| standing);
@@ -117,6 +119,7 @@ impl RuleView {
                 (true, None) => RuleState::Active,
             },
             suspension,
+            may_revoke: standing && may_end(by, row).is_ok(),
             revoked_at: row.revoked_at.map(rfc3339),
             revoked_by: row.revoked_by.clone(),
         }
@@ -157,13 +160,13 @@ impl Runtime {
         let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
         self.inner.log_unread("a standing rule", page.unread);
         self.inner.released().await?;
-        let views = page.rows.iter().map(|row| RuleView::of(row, &self.inner));
+        let views = page.rows.iter().map(|row| RuleView::of(row, &self.inner, by));
         let rows = views.filter(|view| states.is_empty() || states.contains(&view.state)).collect();
         Ok(ListPage { rows, next_cursor: page.next })
     }
 
-    /// Revokes a rule: from the next call on a person must decide again. Any person who may see the rule may revoke it.
-    /// Revoking it again changes nothing.
+    /// Revokes a rule: from the next call on a person must decide again. Any person who may see the rule may revoke it, if
+    /// it approves; one that rejects only who may decide in the same reviewer's place. Revoking it again changes nothing.
     ///
     /// # Errors
     /// `rule_not_found`, `forbidden`, `store_unavailable`; `internal` or `newer_version_required` for a rule that this build
@@ -190,17 +193,17 @@ impl Runtime {
             let session = self.inner.load(live, &mut guard).await;
             return Err(session.err().filter(Refusal::is_unreadable).unwrap_or_else(|| rule_not_found(id)));
         };
-        by.check_may_decide()?;
+        may_end(by, &row)?;
         if row.revoked_at.is_some() {
             self.inner.confirmed().await?;
-            return Ok(RuleView::of(&row, &self.inner));
+            return Ok(RuleView::of(&row, &self.inner, by));
         }
         let state = self.inner.load(live, &mut guard).await?;
         let transition = Draft::new(&state, self.inner.now()).revoke(rule, by.subject.clone());
         self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
         let row = self.rule_row(by, session_id, rule).await?.ok_or_else(|| rule_not_found(id))?;
-        Ok(RuleView::of(&row, &self.inner))
+        Ok(RuleView::of(&row, &self.inner, by))
     }
 
     async fn rule_row(&self, by: &Principal, session_id: &str, id: RuleId) -> Result<Option<RuleRow>, Refusal> {
@@ -217,6 +220,11 @@ impl Runtime {
             None => Ok(page.rows.into_iter().next()),
         }
     }
+}
+
+/// Whether `by`, who sees a rule, may end it: by revoking it, or with its session.
+pub(super) fn may_end(by: &Principal, row: &RuleRow) -> Result<(), Refusal> {
+    by.check_may_end(&row.rule, row.subject.as_ref(), row.tenant.as_ref())
 }
 
 fn rule_not_found(id: &str) -> Refusal {

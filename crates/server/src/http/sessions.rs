@@ -61,12 +61,12 @@ pub(super) async fn create(
     if body.context.as_ref().is_some_and(|context| !context.get().starts_with('{')) {
         return Err(Problem::invalid("context: must be a JSON object"));
     }
-    let session_id = body.session_id.or_else(|| request_id.map(|key| session_of(&by, Makes::Session, &key)));
+    let session_id = body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, Makes::Session, key)));
     let known = match &session_id {
         Some(id) => app.runtime.session(&by, id).await.is_ok(),
         None => false,
     };
-    let new = NewSession { session_id, agent: body.agent, locale: body.locale, context: body.context };
+    let new = NewSession { session_id, agent: body.agent, locale: body.locale, context: body.context, request_id };
     let view = app.runtime.create_session(&by, new).await?;
     if known {
         return Ok(Json(view).into_response());

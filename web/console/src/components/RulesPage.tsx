@@ -131,7 +131,8 @@ function Rule({ rule, onRevoked }: { rule: StandingRule; onRevoked: (rule: Stand
         </h2>
         {expired && <span className="hint">{t("rules.expired")}</span>}
         {rule.state === "suspended" && <span className="hint">{t("rules.suspended")}</span>}
-        {rule.state !== "ended" && (
+        {rule.state !== "ended" && !rule.may_revoke && <span className="hint">{t("rules.notYours")}</span>}
+        {rule.may_revoke && (
           <button
             type="button"
             className="button small danger"

@@ -405,6 +405,7 @@ export const en = {
   "rules.openSession": "Open the session where it was made",
   "rules.expired": "Expired",
   "rules.revoke": "Revoke",
+  "rules.notYours": "Only those it decides for can revoke it.",
   "rules.revokeFor": "Revoke the rule for {tool}",
   "rules.announce": "The rule for {tool} is revoked.",
   "rules.message": "The agent is told",

@@ -405,6 +405,7 @@ export const vi: Catalogue = {
   "rules.openSession": "Mở phiên đã tạo quy tắc này",
   "rules.expired": "Đã hết hiệu lực",
   "rules.revoke": "Thu hồi",
+  "rules.notYours": "Chỉ người mà quy tắc này quyết định thay mới được thu hồi.",
   "rules.revokeFor": "Thu hồi quy tắc cho {tool}",
   "rules.announce": "Quy tắc cho {tool} đã bị thu hồi.",
   "rules.message": "Nội dung báo cho agent",

@@ -398,6 +398,7 @@ export const zh: Catalogue = {
   "rules.openSession": "打开创建此规则的会话",
   "rules.expired": "已到期",
   "rules.revoke": "撤销",
+  "rules.notYours": "只有由其代行决定的人才能撤销。",
   "rules.revokeFor": "撤销 {tool} 的规则",
   "rules.announce": "{tool} 的规则已撤销。",
   "rules.message": "告知智能体的内容",

@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { parseJson } from "@countersign/client";
+import { zonedText } from "../src/forms/dates.js";
 import { valueText } from "../src/forms/values.js";
+
+it.each(["en", "vi", "zh"])("u2: a moment beside its exact text says in which zone it is, in %s", (language) => {
+  const at = "2026-03-01T09:00:00+09:00";
+  const parts = new Intl.DateTimeFormat(language, { timeZoneName: "short" }).formatToParts(new Date(at));
+  expect(zonedText(at, language)).toContain(parts.find(({ type }) => type === "timeZoneName")?.value);
+  expect(zonedText("tomorrow", language)).toBe("tomorrow");
+});
 
 describe("valueText", () => {
   it("shows numbers as they were written", () => {

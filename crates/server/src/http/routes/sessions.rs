@@ -32,7 +32,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "post",
         path: "/v1/sessions",
         id: "createSession",
-        summary: "Creates a session. If its id exists already, answers with that session as it is.",
+        summary: "Creates a session. If one of the caller's own has its id already, answers with that as it is; with an idempotency key only if it was created with the same content.",
         parameters: &[IDEMPOTENCY_KEY],
         body: Some(body::<sessions::CreateSession>),
         answers: &[
@@ -45,6 +45,8 @@ pub(super) const ROUTES: &[Route] = &[
             Code::InvalidSessionId,
             Code::SessionNotFound,
             Code::SessionDeleted,
+            Code::Forbidden,
+            Code::RequestIdReused,
             Code::UnknownAgent,
             Code::StoreUnavailable,
         ],

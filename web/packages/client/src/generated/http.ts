@@ -503,7 +503,7 @@ export interface Operations {
     answer: Sessions;
   };
   /**
-   * Creates a session. If its id exists already, answers with that session as it is.
+   * Creates a session. If one of the caller's own has its id already, answers with that as it is; with an idempotency key only if it was created with the same content.
    */
   createSession: {
     body: CreateSession;
@@ -2631,6 +2631,10 @@ export interface RuleView {
    * `{approval_key}.{action}`: the approval request and the action in which it was made.
    */
   id: string;
+  /**
+   * Whether the caller may revoke it: one that rejects takes the role it acts in.
+   */
+  may_revoke: boolean;
   /**
    * The message to the model, if it rejects.
    */
