@@ -138,6 +138,26 @@ mod tests {
     }
 
     #[test]
+    fn s7_p1_only_who_decides_in_the_same_place_ends_a_rejection() {
+        let (ann, north) = (Arc::from("ann"), Arc::from("north"));
+        let text = r#"{"id":{"n":1,"action":0},"agent":"a","tool":"pay","decision":"reject","scope":"session","role":"admin","tool_digest":"d"}"#;
+        let rejects: Rule = serde_json::from_str(text).expect("a rule");
+        let approves = Rule { decision: RuleDecision::Approve, ..rejects.clone() };
+        let owners = Rule { role: Reviewer::OWNER.clone(), ..rejects.clone() };
+        for (who, ends) in [
+            (of("ann", Some("north"), &[]), [false, true, true]),
+            (of("bob", Some("north"), &["admin"]), [true, true, false]),
+            (of("bob", Some("south"), &["admin"]), [false, true, false]),
+            (Principal::trusted(), [true; 3]),
+            (Principal { kind: PrincipalKind::Service, ..Principal::trusted() }, [false; 3]),
+        ] {
+            let may =
+                [&rejects, &approves, &owners].map(|rule| who.check_may_end(rule, Some(&ann), Some(&north)).is_ok());
+            assert_eq!(may, ends, "{who:?}");
+        }
+    }
+
+    #[test]
     fn x_the_owners_name_is_no_role_that_somebody_can_hold() {
         let mut state = session(Some("ann"), None);
         state.reviewers.insert("user".to_owned());
