@@ -148,10 +148,22 @@ enum Place {
         id: String,
         server_label: String,
         name: String,
+        block: usize,
     },
     /// A request that was made before, and counts once.
     Repeated,
     Other(Option<Box<RawValue>>),
+}
+
+impl Place {
+    /// The first block from which it is cut again when it is sent back.
+    fn first_block(&self) -> Option<usize> {
+        match self {
+            Place::Message { parts, .. } => parts.values().map(|(_, block)| *block).min(),
+            Place::Call { block, .. } | Place::Approval { block, .. } => Some(*block),
+            Place::Reasoning { .. } | Place::Repeated | Place::Other(_) => None,
+        }
+    }
 }
 
 impl Assembler {
@@ -394,7 +406,7 @@ impl Assembler {
         self.blocks.write(block, &text)?;
         self.blocks.end(block);
         self.asked.insert(id.clone(), asked);
-        self.items[at] = Place::Approval { id, server_label, name };
+        self.items[at] = Place::Approval { id, server_label, name, block };
         Ok(())
     }
 
@@ -449,24 +461,38 @@ impl Assembler {
         Ok(())
     }
 
-    /// The part of the items that is kept.
+    /// The part of the items that is kept. It is in the order of their blocks, from which texts and calls are cut
+    /// again: items may be written in another order than that in which they were added.
     fn opaque(&mut self) -> Option<Opaque> {
         let mut items: Vec<(usize, Place)> = mem::take(&mut self.items).into_iter().enumerate().collect();
         items.sort_by_key(|(at, _)| self.before.get(at).map_or((*at, true), |next| (*next, false)));
-        let items = items.into_iter().filter_map(|(_, place)| match place {
-            Place::Message { id, phase, parts, .. } => {
-                let parts = parts.into_values().map(|(part, block)| (part, self.blocks.given(block))).collect();
+        let (mut places, mut next) = (Vec::with_capacity(items.len()), usize::MAX);
+        for (_, place) in items.into_iter().rev() {
+            // An item without such a block stays right before the one that it led to.
+            next = place.first_block().unwrap_or(next);
+            places.push((next, place));
+        }
+        places.reverse();
+        places.sort_by_key(|(block, _)| *block);
+        let mut texts = Vec::new();
+        let items = places.into_iter().filter_map(|(_, place)| match place {
+            Place::Message { id, phase, parts } => {
+                let mut parts: Vec<(Part, usize)> = parts.into_values().collect();
+                parts.sort_by_key(|(_, block)| *block);
+                texts.extend(parts.iter().map(|(_, block)| *block));
+                let parts = parts.into_iter().map(|(part, block)| (part, self.blocks.given(block))).collect();
                 Some(Item::Message(Said { id, phase, parts }))
             }
             Place::Reasoning { raw, .. } | Place::Other(raw) => raw.map(Item::Raw),
             Place::Call { id, .. } => Some(Item::Call { id }),
-            Place::Approval { id, server_label, name } => Some(Item::Approval { id, server_label, name }),
+            Place::Approval { id, server_label, name, .. } => Some(Item::Approval { id, server_label, name }),
             Place::Repeated => None,
         });
         let items: Vec<Item> = items.collect();
         let Origin { model, at } = &self.origin;
         let (model, at) = (model.to_string(), Some(at.to_string()));
-        (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model, at, items })
+        // No order of the items is that of their texts if messages of several parts were written in turns.
+        (!items.is_empty() && texts.is_sorted()).then(|| Opaque { by: BY.to_owned(), model, at, items })
     }
 }
 
