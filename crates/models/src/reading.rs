@@ -10,7 +10,7 @@ use countersign_engine::model::{ModelError, ModelEvent};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{http::ErrorObject, scan::Scan, sse::SseEvent};
+use super::{http::ErrorObject, sse::SseEvent};
 
 /// The size that a block counts besides its text, so that empty ones are bounded too.
 pub(super) const BLOCK_BYTES: usize = 64;
@@ -122,11 +122,11 @@ pub(super) fn ending(reason: &str) -> Ending {
     })
 }
 
-/// Why an answer is not whole, given the arguments of its last call, if its provider did not say how it ended. Servers
-/// have their own names for a proper end, and some send none, so an answer counts as whole unless it visibly stops in
-/// a call: arguments that were never begun would otherwise run as `{}`.
-pub(super) fn cut_in(is_whole: bool, last_call: Option<&Scan>) -> Option<Cut> {
-    last_call.filter(|arguments| !is_whole && !arguments.is_whole()).map(|_| Cut::Incomplete)
+/// Why an answer is not whole, given whether the arguments of all its calls are, if its provider did not say how it
+/// ended. Servers have their own names for a proper end, and some send none, so an answer counts as whole unless it
+/// visibly stops in a call, which need not be the last one: arguments that were never begun would otherwise run as `{}`.
+pub(super) fn cut_in(are_calls_whole: bool) -> Option<Cut> {
+    (!are_calls_whole).then_some(Cut::Incomplete)
 }
 
 /// An answer that ended for calls, but has none, nor anything else that people would see.
