@@ -30,6 +30,9 @@ pub(super) struct Blocks {
     /// The name and arguments of the emitted calls, by their ids; `None` where a repeated call must be another one.
     said: Option<HashMap<String, HashSet<(String, String)>>>,
     pub(super) size: Size,
+    /// How often a block was ended.
+    #[cfg(test)]
+    pub(super) ends: usize,
 }
 
 /// What the arguments of a call are at its end.
@@ -117,6 +120,10 @@ impl Blocks {
 
     /// Ends a block.
     pub(super) fn end(&mut self, number: usize) {
+        #[cfg(test)]
+        {
+            self.ends += 1;
+        }
         self.close(number, true);
     }
 

@@ -128,11 +128,12 @@ pub(super) struct Assembler {
 
 /// An item that has begun.
 enum Place {
-    /// Parts by their index: their kinds and blocks.
+    /// Parts by their index: their kinds and blocks. Only the block of the newest one may be `open`.
     Message {
         id: Option<String>,
         phase: Option<String>,
         parts: BTreeMap<u64, (Part, usize)>,
+        open: Option<usize>,
     },
     /// The block of its summary, and the item once it is complete.
     Reasoning {
@@ -313,7 +314,9 @@ impl Assembler {
         let identity = item.identity();
         self.blocks.size.grow(BLOCK_BYTES + identity.len())?;
         let place = match identity.sort {
-            Sort::Message => Place::Message { id: item.id.clone(), phase: item.phase.clone(), parts: BTreeMap::new() },
+            Sort::Message => {
+                Place::Message { id: item.id.clone(), phase: item.phase.clone(), parts: BTreeMap::new(), open: None }
+            }
             Sort::Reasoning => Place::Reasoning { block: None, part: 0, raw: None },
             Sort::Call => {
                 let id = item.call_id.clone().or_else(|| item.id.clone()).unwrap_or_default();
@@ -344,10 +347,10 @@ impl Assembler {
                     let block = self.part(Some(at), part, kind)?;
                     self.fill(block, &text)?;
                 }
-                if let Some(Place::Message { id, phase, parts }) = self.items.get_mut(at) {
+                if let Some(Place::Message { id, phase, open, .. }) = self.items.get_mut(at) {
                     *phase = item.phase.or_else(|| phase.take());
                     *id = item.id.or_else(|| id.take());
-                    parts.values().for_each(|(_, block)| self.blocks.end(*block));
+                    open.iter().for_each(|block| self.blocks.end(*block));
                 }
             }
             Some(Place::Reasoning { block, .. }) => {
@@ -412,7 +415,7 @@ impl Assembler {
 
     /// The block of a part of a message.
     fn part(&mut self, at: Option<usize>, part: u64, kind: Part) -> Result<usize, ReadError> {
-        let Some(Place::Message { parts, .. }) = at.and_then(|at| self.items.get_mut(at)) else {
+        let Some(Place::Message { parts, open, .. }) = at.and_then(|at| self.items.get_mut(at)) else {
             return Err(ModelError::transient("the provider sent text of no message").into());
         };
         if let Some((_, block)) = parts.get(&part) {
@@ -421,7 +424,7 @@ impl Assembler {
         self.refused |= kind == Part::Refusal;
         let block = self.blocks.begin(Kind::Text)?;
         // A part ends when the next one begins.
-        parts.values().for_each(|(_, before)| self.blocks.end(*before));
+        open.replace(block).iter().for_each(|before| self.blocks.end(*before));
         parts.insert(part, (kind, block));
         Ok(block)
     }
@@ -476,7 +479,7 @@ impl Assembler {
         places.sort_by_key(|(block, _)| *block);
         let mut texts = Vec::new();
         let items = places.into_iter().filter_map(|(_, place)| match place {
-            Place::Message { id, phase, parts } => {
+            Place::Message { id, phase, parts, .. } => {
                 let mut parts: Vec<(Part, usize)> = parts.into_values().collect();
                 parts.sort_by_key(|(_, block)| *block);
                 texts.extend(parts.iter().map(|(_, block)| *block));
