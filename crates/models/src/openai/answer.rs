@@ -525,6 +525,10 @@ impl Reader for Assembler {
         Ok(())
     }
 
+    fn size(&self) -> usize {
+        self.blocks.size.bytes()
+    }
+
     fn is_finished(&self) -> bool {
         self.finished
     }

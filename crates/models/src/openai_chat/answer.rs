@@ -426,6 +426,10 @@ impl Reader for Assembler {
         self.take_chunk(json, ready)
     }
 
+    fn size(&self) -> usize {
+        self.size.bytes()
+    }
+
     fn is_finished(&self) -> bool {
         self.finished
     }

@@ -205,7 +205,7 @@ fn m1_responses_messages_that_are_written_in_turns_keep_their_own_texts() {
     let added = |n: usize| json!({"type": "response.output_item.added", "output_index": n, "item": item(2, n, false)});
     let completed = json!({"type": "response.completed", "response": {"status": "completed", "output": []}});
     let texts = |events: &[Value]| -> Vec<Value> {
-        let sent = sent(&origin(URL), &[heard(&[events, &[completed.clone()]].concat()).into()]);
+        let sent = sent(&origin(URL), &[heard(&[events, std::slice::from_ref(&completed)].concat()).into()]);
         let of = |item: &Value| item["content"].clone();
         sent.iter().map(of).collect()
     };
