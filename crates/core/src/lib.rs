@@ -24,4 +24,5 @@ mod shared;
 pub mod time;
 pub mod todo;
 pub mod tokens;
+pub mod values;
 pub mod wire;

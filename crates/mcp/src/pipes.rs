@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use countersign_core::limits::JSON_VALUES;
+use countersign_core::{limits::JSON_VALUES, values::Values};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage},
@@ -176,12 +176,7 @@ where
 #[derive(Default)]
 struct Line {
     bytes: usize,
-    /// At least the number of its values less one: each comes after a comma or begins a list or an object.
-    values: usize,
-    /// How many objects and lists are open.
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
+    values: Values,
     /// The latest top-level key or value, as it is written.
     word: Vec<u8>,
     key: Vec<u8>,
@@ -200,35 +195,21 @@ impl Line {
 
     fn take(&mut self, byte: u8) {
         self.bytes += 1;
-        if self.in_string {
-            self.keep(byte);
-            self.in_string = self.escaped || byte != b'"';
-            self.escaped = byte == b'\\' && !self.escaped;
+        let is_at_the_top = self.values.depth() == 1;
+        let is_in_string = self.values.take(byte);
+        if !is_at_the_top {
             return;
         }
         match byte {
-            b'{' | b'[' => {
-                self.depth += 1;
-                self.values += 1;
-            }
-            b'}' | b']' => {
-                self.ended();
-                self.depth = self.depth.saturating_sub(1);
-            }
-            b',' => {
-                self.values += 1;
-                self.ended();
-            }
-            b':' if self.depth == 1 => {
+            _ if is_in_string => self.keep(byte),
+            b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' => {}
+            b'}' | b']' | b',' => self.ended(),
+            b':' => {
                 self.key = std::mem::take(&mut self.word);
                 // Also in a message that is cut after it.
                 self.has_method |= self.key == b"\"method\"";
             }
-            b' ' | b'\t' | b'\r' | b'\n' => {}
-            _ => {
-                self.in_string = byte == b'"';
-                self.keep(byte);
-            }
+            _ => self.keep(byte),
         }
     }
 
@@ -242,12 +223,12 @@ impl Line {
     }
 
     fn has_too_many(&self) -> bool {
-        self.values > JSON_VALUES
+        self.values.are_too_many()
     }
 
     /// Logs that it is not read.
     fn warn(&self, warnings: &Warnings) {
-        let Line { bytes, values, .. } = self;
+        let (bytes, values) = (self.bytes, self.values.count());
         if let Some(left_out) = warnings.due() {
             let server = &*warnings.server;
             tracing::warn!(server, bytes, values, left_out, "a message of the MCP server is too large and not read");
@@ -261,18 +242,16 @@ impl Line {
         Some(ServerJsonRpcMessage::error(ErrorData::internal_error(wrong, None), Some(id)))
     }
 
+    /// Keeps a byte of a top-level key or value.
     fn keep(&mut self, byte: u8) {
         // None of our ids is longer.
-        if self.depth == 1 && self.word.len() < WORD_BYTES {
+        if self.word.len() < WORD_BYTES {
             self.word.push(byte);
         }
     }
 
     /// A top-level value has ended.
     fn ended(&mut self) {
-        if self.depth != 1 {
-            return;
-        }
         let word = std::mem::take(&mut self.word);
         if self.key == b"\"id\"" {
             let id = serde_json::from_slice(&word).ok();

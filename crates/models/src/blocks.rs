@@ -25,17 +25,32 @@ pub(super) struct Blocks {
     gone: usize,
     /// The bytes of those, by their number.
     given: HashMap<usize, usize>,
-    /// The newest call's number and arguments.
-    last_call: Option<(usize, Scan)>,
-    /// Whether its own end has come.
-    last_call_ended: bool,
+    /// The arguments of the call, among those that have ended, that is the least complete.
+    least_call: Arguments,
     /// The name and arguments of the emitted calls, by their ids; `None` where a repeated call must be another one.
     said: Option<HashMap<String, HashSet<(String, String)>>>,
     pub(super) size: Size,
+    /// How often a block was ended.
+    #[cfg(test)]
+    pub(super) ends: usize,
+}
+
+/// What the arguments of a call are at its end.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Arguments {
+    /// A complete JSON value.
+    #[default]
+    Whole,
+    /// Nothing, or a `{}` that it began with, and it has its own end.
+    None,
+    /// They stop in the middle, or were never begun.
+    Broken,
 }
 
 struct Block {
     kind: Kind,
+    /// Of a call: what was written of its arguments.
+    scan: Scan,
     begun: bool,
     over: bool,
     /// Whether anything was written to it.
@@ -64,13 +79,9 @@ impl Blocks {
         self.size.grow(BLOCK_BYTES + named)?;
         let pending = Pieces::default();
         let number = self.gone + self.queue.len();
-        if matches!(kind, Kind::Call { .. }) {
-            self.last_call = Some((number, Scan::default()));
-            self.last_call_ended = false;
-        }
-        let (otherwise, given, arguments) = (None, 0, String::new());
+        let (scan, otherwise, given, arguments) = (Scan::default(), None, 0, String::new());
         let (begun, over, written) = (false, false, false);
-        self.queue.push_back(Block { kind, begun, over, written, otherwise, given, arguments, pending });
+        self.queue.push_back(Block { kind, scan, begun, over, written, otherwise, given, arguments, pending });
         Ok(number)
     }
 
@@ -80,7 +91,7 @@ impl Blocks {
         if let Some(block) = self.get(number).filter(|block| !block.over) {
             block.written |= !text.bytes().is_empty();
             block.pending.push(text);
-            self.scan(number, text);
+            block.scan(text);
         }
         Ok(())
     }
@@ -97,20 +108,9 @@ impl Blocks {
         Ok(())
     }
 
-    fn scan(&mut self, number: usize, text: &Piece) {
-        if let Some((_, arguments)) = self.last_call.as_mut().filter(|(last, _)| *last == number) {
-            arguments.feed(text.bytes());
-        }
-    }
-
-    /// The arguments of the newest call so far.
-    pub(super) fn last_call(&self) -> Option<&Scan> {
-        self.last_call.as_ref().map(|(_, arguments)| arguments)
-    }
-
-    /// Whether the newest call has its own end, and no arguments but a `{}` that it began with.
-    pub(super) fn last_call_has_none(&self) -> bool {
-        self.last_call_ended && self.last_call().is_some_and(Scan::is_empty)
+    /// The arguments of the call that is the least complete, once all have ended.
+    pub(super) fn least_call(&self) -> Arguments {
+        self.least_call
     }
 
     /// Whether nothing was written to a block yet.
@@ -120,7 +120,10 @@ impl Blocks {
 
     /// Ends a block.
     pub(super) fn end(&mut self, number: usize) {
-        self.last_call_ended |= self.last_call.as_ref().is_some_and(|(last, _)| *last == number);
+        #[cfg(test)]
+        {
+            self.ends += 1;
+        }
         self.close(number, true);
     }
 
@@ -134,15 +137,18 @@ impl Blocks {
     fn close(&mut self, number: usize, has_ended: bool) {
         let Some(block) = self.get(number).filter(|block| !block.over) else { return };
         block.over = true;
-        let Some(text) = block.otherwise.take().filter(|_| !block.written) else { return };
-        let is_said = text.bytes().iter().filter(|byte| !byte.is_ascii_whitespace()).ne(b"{}");
-        if is_said || has_ended {
-            block.written = true;
-            block.pending.push(&text);
+        if let Some(text) = block.otherwise.take().filter(|_| !block.written) {
+            let is_said = text.bytes().iter().filter(|byte| !byte.is_ascii_whitespace()).ne(b"{}");
+            if is_said || has_ended {
+                block.written = true;
+                block.pending.push(&text);
+            }
+            if is_said {
+                block.scan(&text);
+            }
         }
-        if is_said {
-            self.scan(number, &text);
-        }
+        let arguments = block.arguments_at_end(has_ended);
+        self.least_call = self.least_call.max(arguments);
     }
 
     fn get(&mut self, number: usize) -> Option<&mut Block> {
@@ -210,6 +216,27 @@ impl Blocks {
             self.given.insert(self.gone, block.given);
             self.queue.pop_front();
             self.gone += 1;
+        }
+    }
+}
+
+impl Block {
+    fn scan(&mut self, text: &Piece) {
+        if matches!(self.kind, Kind::Call { .. }) {
+            self.scan.feed(text.bytes());
+        }
+    }
+
+    fn arguments_at_end(&self, has_ended: bool) -> Arguments {
+        match self.kind {
+            Kind::Call { .. } if !self.scan.is_whole() => {
+                if self.scan.is_empty() && has_ended {
+                    Arguments::None
+                } else {
+                    Arguments::Broken
+                }
+            }
+            Kind::Call { .. } | Kind::Text | Kind::Thinking => Arguments::Whole,
         }
     }
 }

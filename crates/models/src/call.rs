@@ -1,7 +1,8 @@
 //! One call of a provider that answers with server-sent events over HTTP: what all providers share.
 //!
 //! - An answer that ends before the provider has said that it is complete is a transient error.
-//! - The server may be silent for the idle timeout and no longer, before its first event or after any.
+//! - The server may be silent for the idle timeout and no longer, before its first event or after any; for longer, but
+//!   not for ever, while it keeps the connection alive.
 //! - An error may repeat what the provider said, but never the key.
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::{conversation::Message, limits};
+use countersign_core::conversation::Message;
 use futures::{
     StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
@@ -27,7 +28,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     deadline::{self, AnswerDeadline},
     http::{self, Endpoint},
-    reading::{DONE, ReadError, Reader},
+    reading::{self, DONE, EVENT_BYTES, ReadError, Reader},
     sse::{SseDecoder, SseEvent},
 };
 use countersign_engine::{
@@ -39,10 +40,6 @@ use countersign_engine::{
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The prefix of an error reported inside a stream.
 pub(super) const FAILED: &str = "the provider reported an error in its answer";
-/// The largest event, and the largest answer in one piece, in bytes of JSON: several times the size of an answer. JSON
-/// may write a character of two bytes with six, and the last event of the Responses API repeats the whole answer, with
-/// the instructions and tools of the request.
-pub(super) const EVENT_BYTES: usize = 4 * limits::RESPONSE_BYTES;
 
 /// How a provider's API encodes a request.
 pub(super) trait Protocol: Send + Sync + 'static {
@@ -230,12 +227,17 @@ enum State<R> {
 
 struct Open<R> {
     response: Response,
+    taken: Taken<R>,
+    /// Since when the answer is complete.
+    finished: Option<Instant>,
+}
+
+/// What was taken of a stream.
+struct Taken<R> {
     decoder: SseDecoder,
     events: Vec<SseEvent>,
     answer: R,
     secrets: Arc<[ApiKey]>,
-    /// Since when the answer is complete.
-    finished: Option<Instant>,
     deadline: AnswerDeadline,
 }
 
@@ -278,7 +280,7 @@ impl<P: Protocol> Call<P> {
             // Servers that ignore `stream`, and errors with a success status.
             "application/json" => {
                 let body = shared.whole(&mut response).await?;
-                let taken = answer.take_whole(&String::from_utf8_lossy(&body), &mut self.ready);
+                let taken = reading::take_whole(&mut answer, &String::from_utf8_lossy(&body), &mut self.ready);
                 taken.map_err(|error| read_error(error, &self.secrets))?;
                 finish(&mut answer, &mut self.ready)?;
                 Ok(State::Done)
@@ -288,10 +290,8 @@ impl<P: Protocol> Call<P> {
                 shared.endpoint.shown
             ))),
             _ => {
-                let decoder = SseDecoder::new(EVENT_BYTES);
-                let (events, deadline) = (Vec::new(), AnswerDeadline::new(shared.idle_timeout));
-                let secrets = self.secrets.clone();
-                Ok(State::Open(Box::new(Open { response, decoder, events, answer, secrets, finished: None, deadline })))
+                let taken = Taken::new(answer, shared.idle_timeout, self.secrets.clone());
+                Ok(State::Open(Box::new(Open { response, taken, finished: None })))
             }
         }
     }
@@ -376,42 +376,52 @@ impl<R: Reader> Open<R> {
         shared: &Shared<P>,
         ready: &mut VecDeque<ModelEvent>,
     ) -> Result<bool, ModelError> {
+        let Open { response, taken, finished: since } = self;
         // Once the answer is complete only usage can be lost, and a connection that is kept alive may never end.
-        let finished = self.answer.is_finished();
+        let finished = taken.answer.is_finished();
         let part = if finished {
-            let since = *self.finished.get_or_insert_with(Instant::now);
+            let since = *since.get_or_insert_with(Instant::now);
             let left = shared.idle_timeout.min(TRAILER_TIMEOUT).saturating_sub(since.elapsed());
             if left.is_zero() {
-                return finish(&mut self.answer, ready).map(|()| false);
+                return finish(&mut taken.answer, ready).map(|()| false);
             }
             // Never shown: an answer that is finished just ends.
-            timeout(left, self.response.chunk()).await.map_err(|_| String::new())
+            timeout(left, response.chunk()).await.map_err(|_| String::new())
         } else {
-            self.deadline.wait(self.response.chunk()).await
+            taken.deadline.wait(response.chunk()).await
         };
         let part = match part {
             Ok(Ok(Some(part))) => part,
-            _ if finished => return finish(&mut self.answer, ready).map(|()| false),
+            _ if finished => return finish(&mut taken.answer, ready).map(|()| false),
             Ok(Ok(None)) => {
                 // Some servers omit the empty line after their last event.
-                self.take(b"\n\n", ready)?;
-                return finish(&mut self.answer, ready).map(|()| false);
+                taken.take(b"\n\n", ready)?;
+                return finish(&mut taken.answer, ready).map(|()| false);
             }
             Ok(Err(error)) => return Err(http::transport_error("the answer broke off from", &shared.endpoint, error)),
             Err(why) => return Err(shared.late(&why)),
         };
-        if self.take(&part, ready)? {
-            return finish(&mut self.answer, ready).map(|()| false);
+        if taken.take(&part, ready)? {
+            return finish(&mut taken.answer, ready).map(|()| false);
         }
         Ok(true)
+    }
+}
+
+impl<R: Reader> Taken<R> {
+    fn new(answer: R, idle_timeout: Duration, secrets: Arc<[ApiKey]>) -> Taken<R> {
+        let (decoder, deadline) = (SseDecoder::new(EVENT_BYTES), AnswerDeadline::new(idle_timeout));
+        Taken { decoder, events: Vec::new(), answer, secrets, deadline }
     }
 
     /// Takes more of the stream. True when nothing that follows matters.
     fn take(&mut self, bytes: &[u8], ready: &mut VecDeque<ModelEvent>) -> Result<bool, ModelError> {
-        self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
-        if self.events.iter().any(|event| !event.data.trim().is_empty()) {
-            self.deadline.heard();
+        // What follows the end is waited for only shortly.
+        if !self.answer.is_finished() {
+            self.deadline.read(bytes.len())?;
         }
+        self.decoder.feed(bytes, &mut self.events).map_err(|e| ModelError::permanent(e.to_string()))?;
+        let size = self.answer.size();
         for event in self.events.drain(..) {
             // A server that omits the empty line before its end mark has put both into one event.
             let ends =
@@ -419,10 +429,14 @@ impl<R: Reader> Open<R> {
             let mark = ends.is_some().then(|| SseEvent { event: String::new(), data: DONE.to_owned() });
             let event = SseEvent { data: ends.unwrap_or(event.data), event: event.event };
             for event in [Some(event), mark].into_iter().flatten() {
-                if self.answer.take(&event, ready).map_err(|error| read_error(error, &self.secrets))? {
+                let taken = reading::take(&mut self.answer, &event, ready);
+                if taken.map_err(|error| read_error(error, &self.secrets))? {
                     return Ok(true);
                 }
             }
+        }
+        if self.answer.size() > size {
+            self.deadline.heard();
         }
         Ok(false)
     }
@@ -447,7 +461,102 @@ pub(super) fn no_hosted(request: &ModelRequest, provider: &str) -> Result<(), Mo
 
 #[cfg(test)]
 mod tests {
+    use countersign_core::limits;
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::{anthropic, openai, openai_chat};
+
+    const IDLE: Duration = Duration::from_secs(120);
+
+    /// An event of a stream.
+    fn event(data: &str) -> String {
+        format!("data: {data}\n\n")
+    }
+
+    /// Takes all of it, and says why that fails.
+    fn refused<R: Reader>(reader: R, stream: &str) -> ModelError {
+        let mut taken = Taken::new(reader, IDLE, Arc::default());
+        taken.take(stream.as_bytes(), &mut VecDeque::new()).expect_err("refused")
+    }
+
+    fn refused_in_one_piece<R: Reader>(mut reader: R, json: &str) -> ModelError {
+        let error = reading::take_whole(&mut reader, json, &mut VecDeque::new()).expect_err("refused");
+        read_error(error, &[])
+    }
+
+    #[test]
+    fn r9_what_a_model_sends_is_counted_before_any_of_it_is_parsed() {
+        let many = "{},".repeat(limits::JSON_VALUES / 2);
+        // It is not even JSON: whoever parsed it would say so.
+        let chat = format!("{{\"choices\":[{many}");
+        let calls = format!("{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{many}");
+        let responses = format!("{{\"type\":\"response.completed\",\"response\":{{\"output\":[{many}");
+        let list = format!("{{\"status\":\"completed\",\"output\":[{many}");
+        let message = format!("{{\"content\":[{many}");
+        let errors = [
+            refused(openai_chat::reader(), &event(&chat)),
+            refused(openai_chat::reader(), &event(&calls)),
+            refused(openai_chat::reader(), &format!("event: error\n{}", event(&format!("[{many}")))),
+            refused(openai::reader(), &event(&responses)),
+            refused(anthropic::reader(), &event(&message)),
+            refused_in_one_piece(openai_chat::reader(), &chat),
+            refused_in_one_piece(openai::reader(), &list),
+            refused_in_one_piece(anthropic::reader(), &message),
+        ];
+        for (i, error) in errors.into_iter().enumerate() {
+            let what = if i < 5 { "an event" } else { "an answer" };
+            let told = format!("the provider sent {what} of more than 200000 JSON values");
+            assert_eq!((error.transient, error.message), (false, told), "{i}");
+        }
+        // Text and arguments may have as many as they like.
+        let text = event(&serde_json::json!({"choices": [{"delta": {"content": many}}]}).to_string());
+        let mut taken = Taken::new(openai_chat::reader(), IDLE, Arc::default());
+        assert!(matches!(taken.take(text.as_bytes(), &mut VecDeque::new()), Ok(false)));
+    }
+
+    /// How long a stream is waited for that begins like this, and then has only this event every 100 seconds.
+    async fn waited<R: Reader>(reader: R, begins: &str, goes_on: &str) -> u64 {
+        let (mut taken, mut ready) = (Taken::new(reader, IDLE, Arc::default()), VecDeque::new());
+        assert!(matches!(taken.take(event(begins).as_bytes(), &mut ready), Ok(false)), "{begins}");
+        let since = Instant::now();
+        while taken.deadline.wait(sleep(Duration::from_secs(100))).await.is_ok() {
+            assert!(matches!(taken.take(event(goes_on).as_bytes(), &mut ready), Ok(false)), "{goes_on}");
+        }
+        since.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s23_r9_events_that_add_nothing_to_an_answer_keep_it_no_longer_than_comments() {
+        let begun = r#"{"choices":[{"delta":{"content":"so"}}]}"#;
+        let nothing = [
+            r#"{"choices":[]}"#,
+            "{}",
+            r#"{"choices":[{"delta":{"content":""}}]}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":1}}"#,
+        ];
+        for nothing in nothing {
+            assert_eq!(waited(openai_chat::reader(), begun, nothing).await, 960, "{nothing}");
+        }
+        let ping = r#"{"type":"ping"}"#;
+        assert_eq!(waited(anthropic::reader(), r#"{"type":"message_start","message":{}}"#, ping).await, 960);
+        let created = r#"{"type":"response.created"}"#;
+        for nothing in [r#"{"type":"keepalive"}"#, r#"{"type":"response.in_progress"}"#] {
+            assert_eq!(waited(openai::reader(), created, nothing).await, 960, "{nothing}");
+        }
+        // What adds to it is waited for as long as an answer may take.
+        assert!(waited(openai_chat::reader(), begun, begun).await > 20_000);
+    }
+
+    #[test]
+    fn s23_r9_a_flood_of_what_adds_nothing_ends() {
+        let mut taken = Taken::new(anthropic::reader(), IDLE, Arc::default());
+        // Nearly all that may be read was.
+        taken.deadline.read(16 * EVENT_BYTES - 1_000).expect("it may");
+        let ping = event(r#"{"type":"ping"}"#);
+        let error = (0..100).find_map(|_| taken.take(ping.as_bytes(), &mut VecDeque::new()).err()).expect("it ends");
+        assert!(!error.transient && error.message.contains("did not complete its answer within"), "{error}");
+    }
 
     #[test]
     fn x_of_a_secret_that_begins_as_another_nothing_remains() {

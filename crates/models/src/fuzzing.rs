@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use super::{
     anthropic,
-    call::{EVENT_BYTES, read_error},
+    call::read_error,
     openai, openai_chat,
-    reading::Reader,
+    reading::{self, EVENT_BYTES, Reader},
     sse::SseDecoder,
 };
 use countersign_engine::model::ModelEvent;
@@ -36,7 +36,7 @@ fn take<R: Reader>(reader: &mut R, parts: &[&[u8]], said: &mut VecDeque<ModelEve
         let mut events = Vec::new();
         let fed = decoder.feed(part, &mut events);
         for event in &events {
-            if reader.take(event, said).map_err(told)? {
+            if reading::take(reader, event, said).map_err(told)? {
                 break 'parts;
             }
         }

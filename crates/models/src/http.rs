@@ -13,6 +13,7 @@ use reqwest::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use countersign_core::values::Values;
 use countersign_engine::{
     key::ApiKey,
     model::{ModelConfigError, ModelError},
@@ -282,6 +283,10 @@ struct Body {
 
 impl Body {
     fn read(body: &str) -> Option<Body> {
+        // Not all that is read here has been counted before.
+        if Values::are_too_many_in(body) {
+            return None;
+        }
         // Some servers wrap the object in an array.
         let in_array = || serde_json::from_str::<Vec<Body>>(body).ok()?.into_iter().next();
         serde_json::from_str(body).ok().or_else(in_array)
@@ -307,6 +312,8 @@ fn plain(raw: &RawValue) -> String {
 
 #[cfg(test)]
 mod tests {
+    use countersign_core::limits;
+
     use super::*;
 
     #[test]
@@ -417,6 +424,15 @@ mod tests {
         assert_eq!(error(r#"[{"error":{"message":"wrapped","code":400}}]"#), is(false, "wrapped"));
         for other in [r#"{"message":{"content":"hi"}}"#, r#"{"message":"loading"}"#, r#"{"code":1}"#, "{}", "5"] {
             assert_eq!(error(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn r9_what_has_too_many_values_is_not_parsed_as_an_error() {
+        let with = |values: usize| format!(r#"[{{"error":"no"}}{}]"#, ",{}".repeat(values / 2));
+        assert!(ErrorObject::parse(&with(limits::JSON_VALUES - 10)).is_some());
+        for too_many in [with(limits::JSON_VALUES), format!(r#"{{"error":[{}1]}}"#, "1,".repeat(limits::JSON_VALUES))] {
+            assert!(ErrorObject::parse(&too_many).is_none() && ErrorObject::in_answer(&too_many).is_none());
         }
     }
 

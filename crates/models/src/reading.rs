@@ -5,31 +5,68 @@ use std::collections::VecDeque;
 use countersign_core::{
     journal::record::{Cut, Usage},
     limits,
+    values::Values,
 };
 use countersign_engine::model::{ModelError, ModelEvent};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{http::ErrorObject, scan::Scan, sse::SseEvent};
+use super::{http::ErrorObject, sse::SseEvent};
 
 /// The size that a block counts besides its text, so that empty ones are bounded too.
 pub(super) const BLOCK_BYTES: usize = 64;
+/// The largest event, and the largest answer in one piece, in bytes of JSON: several times the size of an answer. JSON
+/// may write a character of two bytes with six, and the last event of the Responses API repeats the whole answer, with
+/// the instructions and tools of the request.
+pub(super) const EVENT_BYTES: usize = 4 * limits::RESPONSE_BYTES;
 /// The data of the event with which many servers end a stream.
 pub(super) const DONE: &str = "[DONE]";
 
 /// Reads one answer and emits its events, one block open at a time.
 pub(super) trait Reader: Send + 'static {
-    /// Takes one event. True when nothing that follows matters.
+    /// Takes one event, of which the values were counted ([`take`]). True when nothing that follows matters.
     fn take(&mut self, event: &SseEvent, ready: &mut VecDeque<ModelEvent>) -> Result<bool, ReadError>;
 
-    /// Takes an answer that came in one piece.
+    /// Takes an answer that came in one piece, of which the values were counted ([`take_whole`]).
     fn take_whole(&mut self, json: &str, ready: &mut VecDeque<ModelEvent>) -> Result<(), ReadError>;
+
+    /// The size of the answer so far. What does not add to it only keeps the connection alive.
+    fn size(&self) -> usize;
 
     /// Whether the provider has said that the answer is complete.
     fn is_finished(&self) -> bool;
 
     /// Ends a complete answer.
     fn finish(&mut self, ready: &mut VecDeque<ModelEvent>) -> Result<(), ModelError>;
+}
+
+/// Gives the next event of a stream to its reader.
+pub(super) fn take(
+    reader: &mut impl Reader,
+    event: &SseEvent,
+    ready: &mut VecDeque<ModelEvent>,
+) -> Result<bool, ReadError> {
+    bounded("an event", &event.data)?;
+    reader.take(event, ready)
+}
+
+/// Gives an answer that came in one piece to its reader.
+pub(super) fn take_whole(
+    reader: &mut impl Reader,
+    json: &str,
+    ready: &mut VecDeque<ModelEvent>,
+) -> Result<(), ReadError> {
+    bounded("an answer", json)?;
+    reader.take_whole(json, ready)
+}
+
+/// Refuses what has too many values before any of it is parsed.
+fn bounded(what: &str, json: &str) -> Result<(), ModelError> {
+    if Values::are_too_many_in(json) {
+        let limit = limits::JSON_VALUES;
+        return Err(ModelError::permanent(format!("the provider sent {what} of more than {limit} JSON values")));
+    }
+    Ok(())
 }
 
 /// Why an answer could not be read.
@@ -122,11 +159,11 @@ pub(super) fn ending(reason: &str) -> Ending {
     })
 }
 
-/// Why an answer is not whole, given the arguments of its last call, if its provider did not say how it ended. Servers
-/// have their own names for a proper end, and some send none, so an answer counts as whole unless it visibly stops in
-/// a call: arguments that were never begun would otherwise run as `{}`.
-pub(super) fn cut_in(is_whole: bool, last_call: Option<&Scan>) -> Option<Cut> {
-    last_call.filter(|arguments| !is_whole && !arguments.is_whole()).map(|_| Cut::Incomplete)
+/// Why an answer is not whole, given whether the arguments of all its calls are, if its provider did not say how it
+/// ended. Servers have their own names for a proper end, and some send none, so an answer counts as whole unless it
+/// visibly stops in a call, which need not be the last one: arguments that were never begun would otherwise run as `{}`.
+pub(super) fn cut_in(are_calls_whole: bool) -> Option<Cut> {
+    (!are_calls_whole).then_some(Cut::Incomplete)
 }
 
 /// An answer that ended for calls, but has none, nor anything else that people would see.
@@ -144,6 +181,11 @@ pub(super) fn failed_in_the_middle(reason: &str) -> ModelError {
 pub(super) struct Size(usize);
 
 impl Size {
+    /// In bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0
+    }
+
     /// Counts more of it.
     ///
     /// # Errors

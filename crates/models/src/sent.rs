@@ -16,7 +16,7 @@ use countersign_core::{
     conversation::AssistantMessage,
     journal::record::{Block, ToolUse},
 };
-use countersign_engine::tool::ToolSpec;
+use countersign_engine::{model::hosted_mcp, tool::ToolSpec};
 
 /// The longest tool name the APIs accept.
 const NAME_CHARS: usize = 64;
@@ -134,6 +134,14 @@ impl<'a> Cutter<'a> {
     /// The next call.
     pub(super) fn call(&mut self) -> Option<&'a ToolUse> {
         self.calls.pop_front()
+    }
+
+    /// The call that represents the provider's request with this id. It is not just the next one: the decision on it is
+    /// sent under this id, and one on any other call must never be.
+    pub(super) fn requested(&mut self, id: &str, server_label: &str, name: &str) -> Option<&'a ToolUse> {
+        let name = hosted_mcp::call_name(server_label, name);
+        let at = self.calls.iter().position(|call| *call.id == *id && *call.name == *name)?;
+        self.calls.remove(at)
     }
 
     /// Whether all text and all calls were taken.

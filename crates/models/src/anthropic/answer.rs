@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::kept::{BY, Content, Opaque};
 use crate::{
-    blocks::{Blocks, Kind},
+    blocks::{Arguments, Blocks, Kind},
     http::ErrorObject,
     origin::Origin,
     reading::{self, BLOCK_BYTES, Count, DONE, Ending, ReadError, Reader},
@@ -302,6 +302,10 @@ impl Reader for Assembler {
         Ok(())
     }
 
+    fn size(&self) -> usize {
+        self.blocks.size.bytes()
+    }
+
     fn is_finished(&self) -> bool {
         self.finished
     }
@@ -316,8 +320,12 @@ impl Reader for Assembler {
             Ending::Calls => return Err(reading::no_call(&reason)),
             Ending::Unknown => {
                 // Nobody said that anything stopped, so a call with its own end is whole even without arguments.
-                let is_whole = reason.is_empty() && self.blocks.last_call_has_none();
-                ready.extend(reading::cut_in(is_whole, self.blocks.last_call()).map(ModelEvent::Cut));
+                let are_calls_whole = match self.blocks.least_call() {
+                    Arguments::Whole => true,
+                    Arguments::None => reason.is_empty(),
+                    Arguments::Broken => false,
+                };
+                ready.extend(reading::cut_in(are_calls_whole).map(ModelEvent::Cut));
             }
             Ending::Cut(cut) => ready.push_back(ModelEvent::Cut(cut)),
             Ending::Failed => return Err(reading::failed_in_the_middle(&reason)),

@@ -150,7 +150,7 @@ impl Protocol for Messages {
 }
 
 /// The reader of its answers.
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn reader() -> impl super::reading::Reader {
     Assembler::new(&Origin::default())
 }

@@ -1,6 +1,9 @@
 //! Statements of a provider about an answer that genai does not pass on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use ::genai::chat::ChatOptions;
 use countersign_core::journal::record::Usage;
@@ -22,7 +25,14 @@ pub(super) enum Said {
 
 /// Listens to the events of one answer as they come.
 #[derive(Default)]
-pub(super) struct Heard(Arc<Mutex<Option<Said>>>);
+pub(super) struct Heard(Arc<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    said: Mutex<Option<Said>>,
+    /// The bytes of the events since they were last asked for.
+    bytes: AtomicUsize,
+}
 
 #[derive(Deserialize)]
 struct Event {
@@ -50,14 +60,20 @@ impl Heard {
     pub(super) fn listening(&self, options: ChatOptions) -> ChatOptions {
         let heard = self.0.clone();
         options.with_raw_frame_fn(move |_, frame| {
+            heard.bytes.fetch_add(frame.data.len(), Ordering::Relaxed);
             if let Some(said) = read(frame.data) {
-                *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+                *heard.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
             }
         })
     }
 
     pub(super) fn said(&self) -> Option<Said> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.said.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The bytes that have come since the last time.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.bytes.swap(0, Ordering::Relaxed)
     }
 }
 

@@ -249,8 +249,12 @@ impl Call {
                         finished.or_else(|error| self.broke_off(&heard, error))?;
                     }
                     Ok(Some(Ok(event))) => {
+                        let size = reader.size.bytes();
                         reader.take(event, &mut self.ready)?;
-                        deadline.heard();
+                        if reader.size.bytes() > size {
+                            deadline.heard();
+                        }
+                        deadline.read(heard.bytes())?;
                         self.state = State::Open(stream, reader, deadline, heard);
                     }
                     Ok(Some(Err(error))) => {

@@ -128,11 +128,12 @@ pub(super) struct Assembler {
 
 /// An item that has begun.
 enum Place {
-    /// Parts by their index: their kinds and blocks.
+    /// Parts by their index: their kinds and blocks. Only the block of the newest one may be `open`.
     Message {
         id: Option<String>,
         phase: Option<String>,
         parts: BTreeMap<u64, (Part, usize)>,
+        open: Option<usize>,
     },
     /// The block of its summary, and the item once it is complete.
     Reasoning {
@@ -148,10 +149,22 @@ enum Place {
         id: String,
         server_label: String,
         name: String,
+        block: usize,
     },
     /// A request that was made before, and counts once.
     Repeated,
     Other(Option<Box<RawValue>>),
+}
+
+impl Place {
+    /// The first block from which it is cut again when it is sent back.
+    fn first_block(&self) -> Option<usize> {
+        match self {
+            Place::Message { parts, .. } => parts.values().map(|(_, block)| *block).min(),
+            Place::Call { block, .. } | Place::Approval { block, .. } => Some(*block),
+            Place::Reasoning { .. } | Place::Repeated | Place::Other(_) => None,
+        }
+    }
 }
 
 impl Assembler {
@@ -301,7 +314,9 @@ impl Assembler {
         let identity = item.identity();
         self.blocks.size.grow(BLOCK_BYTES + identity.len())?;
         let place = match identity.sort {
-            Sort::Message => Place::Message { id: item.id.clone(), phase: item.phase.clone(), parts: BTreeMap::new() },
+            Sort::Message => {
+                Place::Message { id: item.id.clone(), phase: item.phase.clone(), parts: BTreeMap::new(), open: None }
+            }
             Sort::Reasoning => Place::Reasoning { block: None, part: 0, raw: None },
             Sort::Call => {
                 let id = item.call_id.clone().or_else(|| item.id.clone()).unwrap_or_default();
@@ -332,10 +347,10 @@ impl Assembler {
                     let block = self.part(Some(at), part, kind)?;
                     self.fill(block, &text)?;
                 }
-                if let Some(Place::Message { id, phase, parts }) = self.items.get_mut(at) {
+                if let Some(Place::Message { id, phase, open, .. }) = self.items.get_mut(at) {
                     *phase = item.phase.or_else(|| phase.take());
                     *id = item.id.or_else(|| id.take());
-                    parts.values().for_each(|(_, block)| self.blocks.end(*block));
+                    open.iter().for_each(|block| self.blocks.end(*block));
                 }
             }
             Some(Place::Reasoning { block, .. }) => {
@@ -394,13 +409,13 @@ impl Assembler {
         self.blocks.write(block, &text)?;
         self.blocks.end(block);
         self.asked.insert(id.clone(), asked);
-        self.items[at] = Place::Approval { id, server_label, name };
+        self.items[at] = Place::Approval { id, server_label, name, block };
         Ok(())
     }
 
     /// The block of a part of a message.
     fn part(&mut self, at: Option<usize>, part: u64, kind: Part) -> Result<usize, ReadError> {
-        let Some(Place::Message { parts, .. }) = at.and_then(|at| self.items.get_mut(at)) else {
+        let Some(Place::Message { parts, open, .. }) = at.and_then(|at| self.items.get_mut(at)) else {
             return Err(ModelError::transient("the provider sent text of no message").into());
         };
         if let Some((_, block)) = parts.get(&part) {
@@ -409,7 +424,7 @@ impl Assembler {
         self.refused |= kind == Part::Refusal;
         let block = self.blocks.begin(Kind::Text)?;
         // A part ends when the next one begins.
-        parts.values().for_each(|(_, before)| self.blocks.end(*before));
+        open.replace(block).iter().for_each(|before| self.blocks.end(*before));
         parts.insert(part, (kind, block));
         Ok(block)
     }
@@ -449,24 +464,38 @@ impl Assembler {
         Ok(())
     }
 
-    /// The part of the items that is kept.
+    /// The part of the items that is kept. It is in the order of their blocks, from which texts and calls are cut
+    /// again: items may be written in another order than that in which they were added.
     fn opaque(&mut self) -> Option<Opaque> {
         let mut items: Vec<(usize, Place)> = mem::take(&mut self.items).into_iter().enumerate().collect();
         items.sort_by_key(|(at, _)| self.before.get(at).map_or((*at, true), |next| (*next, false)));
-        let items = items.into_iter().filter_map(|(_, place)| match place {
+        let (mut places, mut next) = (Vec::with_capacity(items.len()), usize::MAX);
+        for (_, place) in items.into_iter().rev() {
+            // An item without such a block stays right before the one that it led to.
+            next = place.first_block().unwrap_or(next);
+            places.push((next, place));
+        }
+        places.reverse();
+        places.sort_by_key(|(block, _)| *block);
+        let mut texts = Vec::new();
+        let items = places.into_iter().filter_map(|(_, place)| match place {
             Place::Message { id, phase, parts, .. } => {
-                let parts = parts.into_values().map(|(part, block)| (part, self.blocks.given(block))).collect();
+                let mut parts: Vec<(Part, usize)> = parts.into_values().collect();
+                parts.sort_by_key(|(_, block)| *block);
+                texts.extend(parts.iter().map(|(_, block)| *block));
+                let parts = parts.into_iter().map(|(part, block)| (part, self.blocks.given(block))).collect();
                 Some(Item::Message(Said { id, phase, parts }))
             }
             Place::Reasoning { raw, .. } | Place::Other(raw) => raw.map(Item::Raw),
             Place::Call { id, .. } => Some(Item::Call { id }),
-            Place::Approval { id, server_label, name } => Some(Item::Approval { id, server_label, name }),
+            Place::Approval { id, server_label, name, .. } => Some(Item::Approval { id, server_label, name }),
             Place::Repeated => None,
         });
         let items: Vec<Item> = items.collect();
         let Origin { model, at } = &self.origin;
         let (model, at) = (model.to_string(), Some(at.to_string()));
-        (!items.is_empty()).then(|| Opaque { by: BY.to_owned(), model, at, items })
+        // No order of the items is that of their texts if messages of several parts were written in turns.
+        (!items.is_empty() && texts.is_sorted()).then(|| Opaque { by: BY.to_owned(), model, at, items })
     }
 }
 
@@ -494,6 +523,10 @@ impl Reader for Assembler {
         self.end_response(response)?;
         self.blocks.give_out(ready);
         Ok(())
+    }
+
+    fn size(&self) -> usize {
+        self.blocks.size.bytes()
     }
 
     fn is_finished(&self) -> bool {

@@ -19,7 +19,7 @@ pub(super) struct Opaque {
     /// A short digest of its address; earlier versions did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<String>,
-    /// The items of the answer, in order.
+    /// The items of the answer, in the order of its blocks.
     pub(super) items: Vec<Item>,
 }
 
@@ -53,9 +53,9 @@ pub(super) enum Item {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
     },
-    /// The next call of the answer, which represents a request to approve a call of the provider.
+    /// A call of the answer, which represents a request to approve a call of the provider.
     Approval {
-        /// The request's id.
+        /// The request's id, which is the call's too.
         id: String,
         /// The server.
         server_label: String,

@@ -136,7 +136,7 @@ impl Protocol for Responses {
 }
 
 /// The reader of its answers.
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn reader() -> impl super::reading::Reader {
     Assembler::new(&Origin::default(), std::collections::HashMap::new())
 }

@@ -261,7 +261,7 @@ fn as_it_came<'a>(
                 Input::Item(call_of(call, id, ids.of(&call.id, true, ID_CHARS), tools))
             }
             Item::Approval { id, server_label, name } => {
-                let call = cutter.call()?;
+                let call = cutter.requested(&id, &server_label, &name)?;
                 asked.push((&call.id, id.clone()));
                 Input::Item(Tagged::McpApprovalRequest { id, server_label, name, arguments: &call.input })
             }
@@ -278,13 +278,9 @@ pub(super) fn asked_before(origin: &Origin, conversation: &[Message]) -> HashMap
         let Some(opaque) = Opaque::of(answer, origin) else { continue };
         let mut cutter = Cutter::new(answer);
         for item in opaque.items {
-            match item {
-                Item::Call { .. } => drop(cutter.call()),
-                Item::Approval { id, server_label, name } => {
-                    let Some(call) = cutter.call() else { break };
-                    asked.insert(id, Asked { server_label, name, arguments: call.input.to_string() });
-                }
-                Item::Raw(_) | Item::Message(_) => {}
+            let Item::Approval { id, server_label, name } = item else { continue };
+            if let Some(call) = cutter.requested(&id, &server_label, &name) {
+                asked.insert(id, Asked { server_label, name, arguments: call.input.to_string() });
             }
         }
     }

@@ -317,16 +317,22 @@ impl Assembler {
         if self.in_one_piece {
             return None;
         }
-        let at = match index {
-            Some(index) => *self.by_index.get(&index)?,
-            None => self.by_id.get(id).copied().or_else(|| self.calls.len().checked_sub(1))?,
+        let by_index = index.and_then(|index| self.by_index.get(&index)).copied();
+        let at = match (by_index, self.by_id.get(id).copied()) {
+            // Some servers send index 0 for all calls, and others one id.
+            (Some(at), Some(named)) if self.calls[at].id != id => named,
+            (Some(at), _) => at,
+            (None, Some(named)) if index.is_none() || name.is_empty() => named,
+            (None, None) if index.is_none() => self.calls.len().checked_sub(1)?,
+            // A new index is that of a new call.
+            (None, _) => return None,
         };
         let call = &self.calls[at];
         // Only a name can begin a call, and only when the one before it may have ended.
         if name.is_empty() || call.name.is_empty() {
             return Some(at);
         }
-        let is_other = !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let is_other = call.name != name || !id.is_empty() && !call.id.is_empty() && call.id != id;
         let another = call.args.is_whole() && !args.trim_ascii().is_empty()
             || is_other && (call.args.is_whole() || call.args.is_empty());
         if another { None } else { Some(at) }
@@ -420,6 +426,10 @@ impl Reader for Assembler {
         self.take_chunk(json, ready)
     }
 
+    fn size(&self) -> usize {
+        self.size.bytes()
+    }
+
     fn is_finished(&self) -> bool {
         self.finished
     }
@@ -433,8 +443,10 @@ impl Reader for Assembler {
         }
         self.give_out(true, ready);
         let refused = self.refused.then_some(Cut::Refusal);
-        let cut =
-            self.cut.or(refused).or_else(|| reading::cut_in(self.whole, self.calls.last().map(|call| &call.args)));
+        let cut = self
+            .cut
+            .or(refused)
+            .or_else(|| reading::cut_in(self.whole || self.calls.iter().all(|call| call.args.is_whole())));
         ready.extend(cut.map(ModelEvent::Cut));
         let opaque = &mut self.opaque;
         if self.calls.is_empty() {

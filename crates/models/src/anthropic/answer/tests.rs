@@ -145,6 +145,14 @@ fn m3_anthropic_a_call_without_arguments_runs_where_the_server_gives_no_reason_f
         (vec![begun(0, "a", &none)], incomplete("wipe")),
         (vec![begun(0, "a", &none), stopped(0), begun(1, "b", &none)], incomplete("wipe{}wipe")),
         (vec![begun(0, "a", &none), part(0, "{\"n\":"), stopped(0)], incomplete("wipe{\"n\":")),
+        // So also where another call came after it.
+        (vec![begun(0, "a", &none), stopped(0), begun(1, "b", &none), stopped(1)], whole("wipe{}wipe{}")),
+        (vec![begun(0, "a", &none), begun(1, "b", &none), stopped(1)], incomplete("wipewipe{}")),
+        (vec![begun(0, "a", &none), begun(0, "b", &none), part(0, "{}"), stopped(0)], incomplete("wipewipe{}")),
+        (
+            vec![begun(0, "a", &none), part(0, "{\"n\":"), stopped(0), begun(1, "b", &none), part(1, "{}"), stopped(1)],
+            incomplete("wipe{\"n\":wipe{}"),
+        ),
         (vec![], None),
     ] {
         let ends = [json!({"type": "message_stop"})];

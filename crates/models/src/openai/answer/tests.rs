@@ -220,6 +220,24 @@ fn m1_responses_text_that_the_final_response_lists_elsewhere_is_said_once() {
 }
 
 #[test]
+fn r9_responses_parts_of_a_message_end_once_however_many_there_are() {
+    let (mut answer, mut ready) = (Assembler::new(&Origin::default(), HashMap::new()), VecDeque::new());
+    let parts = 1_000;
+    let delta = |part: u64, text: &str| json!({"type": "response.output_text.delta", "output_index": 0, "content_index": part, "delta": text});
+    let begun = [added(0, &said("m", ""))].into_iter();
+    let written = (0..parts).flat_map(|part| [delta(part, "a"), delta(part, "b")]);
+    // An earlier part has ended.
+    let late = [delta(0, "late"), delta(parts - 1, "c"), done(0, &said("m", "other")), completed(&[])];
+    for event in begun.chain(written).chain(late) {
+        let event = SseEvent { event: String::new(), data: event.to_string() };
+        assert!(answer.take(&event, &mut ready).is_ok());
+    }
+    assert_eq!(answer.blocks.ends, 1_000, "each part ends once: when the next one begins, or the message is complete");
+    answer.finish(&mut ready).unwrap();
+    assert_eq!(blocks(&ready).0, "ab".repeat(1_000) + "c");
+}
+
+#[test]
 fn m1_responses_items_that_share_an_index_are_told_apart() {
     let (one, two) = (call("fc1", "c1", "pay", r#"{"n":1}"#), call("fc2", "c2", "pay", r#"{"n":2}"#));
     let want = [r#"c1 pay {"n":1}"#, r#"c2 pay {"n":2}"#];

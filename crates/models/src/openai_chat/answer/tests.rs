@@ -159,11 +159,13 @@ fn m3_a_call_that_a_provider_gave_up_is_no_call_without_arguments() {
         assert!(error.transient && error.message.ends_with(given_up), "{error}");
     }
     for unsaid in [None, Some(""), Some("something new")] {
-        for broken in [&[""][..], &[" \n"], &["{\"all\": "], &["{}", ""], &["{}", "{\"a\": [1"]] {
+        let before_others = [&["", "{}"][..], &["{\"a\": [1", "{}"], &["{}", "", "{}"]];
+        let last = [&[""][..], &[" \n"], &["{\"all\": "], &["{}", ""], &["{}", "{\"a\": [1"]];
+        for broken in [&last[..], &before_others].concat() {
             assert_eq!(ending(broken, unsaid).unwrap(), Some(Cut::Incomplete), "{broken:?} {unsaid:?}");
         }
         // Some servers say nothing of a proper end.
-        for whole in [&[][..], &["{}"], &["{\"all\": true} "], &["", "{}"]] {
+        for whole in [&[][..], &["{}"], &["{\"all\": true} "], &["{}", "{\"n\": 1}"]] {
             if !whole.is_empty() || unsaid == Some("something new") {
                 assert_eq!(ending(whole, unsaid).unwrap(), None, "{whole:?} {unsaid:?}");
             }
@@ -293,6 +295,68 @@ fn e56_chat_whole_calls_with_one_id_are_each_a_call() {
         let begun = ready.iter().filter(|event| matches!(event, ModelEvent::ToolUse { .. })).count();
         assert_eq!(begun, 3, "{ready:?}");
     }
+}
+
+#[test]
+fn m3_a_fragment_belongs_to_the_call_whose_id_it_names() {
+    let begun = |index: u64, id: &str, name: &str| {
+        chunk(&json!({"index": index, "id": id, "function": {"name": name, "arguments": ""}}))
+    };
+    let part = |index: u64, id: Option<&str>, name: Option<&str>, args: &str| {
+        chunk(&json!({"index": index, "id": id, "function": {"name": name, "arguments": args}}))
+    };
+    let want = [r#"a wipe {"dir":"/tmp/x"}"#, "b list {}"];
+    // Index 0 for all, whether or not a fragment has the name again.
+    for name in [None, Some("wipe")] {
+        let list = name.map(|_| "list");
+        let parts = [
+            begun(0, "a", "wipe"),
+            begun(0, "b", "list"),
+            part(0, Some("a"), name, "{\"dir\":"),
+            part(0, Some("b"), list, "{}"),
+            part(0, Some("a"), name, "\"/tmp/x\"}"),
+        ];
+        assert_eq!(made(&calls(&parts)), want, "{name:?}");
+    }
+    // What has no id goes on with the call that was named last.
+    let parts = [
+        begun(0, "a", "wipe"),
+        begun(0, "b", "list"),
+        part(0, Some("a"), None, "{\"dir\":"),
+        part(0, None, None, "\"/tmp/x\"}"),
+        part(0, Some("b"), None, "{}"),
+    ];
+    assert_eq!(made(&calls(&parts)), want);
+    // An index that nothing began at.
+    let parts = [begun(0, "a", "wipe"), begun(1, "b", "list"), part(7, Some("a"), None, "{\"dir\":\"/tmp/x\"}")];
+    assert_eq!(made(&calls(&parts)), [want[0], "b list "]);
+    // Where an id is that of several calls, or new in each fragment, the index tells them apart.
+    for (first, second) in [(Some("x"), Some("x")), (Some("y"), Some("z")), (None, None)] {
+        let parts = [
+            begun(0, "x", "wipe"),
+            begun(1, if first == Some("x") { "x" } else { "b" }, "list"),
+            part(0, first, None, "{\"dir\":\"/tmp/x\"}"),
+            part(1, second, None, "{}"),
+        ];
+        let made = made(&calls(&parts));
+        let of = |call: &str| call.split_once(' ').map(|(_, rest)| rest.to_owned());
+        assert_eq!(
+            made.iter().filter_map(|call| of(call)).collect::<Vec<_>>(),
+            want.iter().filter_map(|call| of(call)).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn m3_chat_another_name_is_another_call_though_the_one_before_has_no_arguments() {
+    let named = |name: &str, args: &str| chunk(&json!({"function": {"name": name, "arguments": args}}));
+    assert_eq!(made(&calls(&[named("wipe", ""), named("list", "")])), [" wipe ", " list "]);
+    assert_eq!(
+        made(&calls(&[named("wipe", "{}"), named("list", ""), named("list", "{\"n\":1}")])),
+        [" wipe {}", " list {\"n\":1}"]
+    );
+    // The same name goes on with it.
+    assert_eq!(made(&calls(&[named("wipe", ""), named("wipe", "{\"n\""), named("wipe", ":1}")])), [" wipe {\"n\":1}"]);
 }
 
 #[test]
