@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
 use reqwest::{
     Client,
     header::{HeaderName, HeaderValue},
@@ -166,7 +169,7 @@ impl Http {
         Http { client, secrets, streams, has_streams: Arc::default(), may_be_gone, warnings }
     }
 
-    /// The events of a stream, each as it is read.
+    /// The events of a stream, each as it is read; a batch is one for each of its messages.
     fn bounded(&self, events: BoxStream<'static, Result<Sse, SseError>>) -> BoxStream<'static, Result<Sse, SseError>> {
         let warnings = self.warnings.clone();
         let bounded = move |mut event: Sse| {
@@ -175,7 +178,7 @@ impl Http {
             }
             event
         };
-        events.map(move |event| event.map(&bounded)).boxed()
+        events.flat_map(|event| stream::iter(apart(event))).map(move |event| event.map(&bounded)).boxed()
     }
 
     /// The answer, if it names the request. One that does not would be ignored and waited for, so it is a failure; servers
@@ -242,6 +245,19 @@ impl Http {
             _ => Failure::Lost("the connection ended".to_owned()),
         };
         StreamableHttpError::Client(failure)
+    }
+}
+
+/// An event, or those of the messages in it. Its id is that of an empty one at their end: with it, an interrupted stream
+/// would go on after all of them.
+fn apart(event: Result<Sse, SseError>) -> Vec<Result<Sse, SseError>> {
+    let text = event.as_ref().ok().and_then(|event| event.data.as_deref());
+    match text.and_then(|text| pipes::apart(text.trim_ascii().as_bytes())) {
+        None => vec![event],
+        Some(batch) => {
+            let last = event.map(|event| Sse { data: None, ..event });
+            batch.into_iter().map(|text| Ok(Sse::default().data(text))).chain([last]).collect()
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A program's standard input and output, where an unreadable message fails only one call.
 
-use std::{io, sync::Arc};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use countersign_core::{limits::JSON_VALUES, values::Values};
 use rmcp::{
@@ -8,7 +8,7 @@ use rmcp::{
     model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage},
     transport::Transport,
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
     sync::Mutex,
@@ -44,6 +44,8 @@ pub(super) struct Pipes<R, W> {
     /// The state of the current line, and its text, unless it is too long.
     line: Line,
     text: Vec<u8>,
+    /// The messages of the last line that are not read yet: it may be a batch.
+    batch: VecDeque<String>,
     to: Arc<Mutex<Option<Out<W>>>>,
     warnings: Arc<Warnings>,
 }
@@ -60,12 +62,18 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
     pub(super) fn new(from: R, to: W, warnings: Arc<Warnings>) -> Pipes<R, W> {
         let out = Out { to, left: Vec::new(), written: 0 };
         let to = Arc::new(Mutex::new(Some(out)));
-        Pipes { from: BufReader::new(from), line: Line::default(), text: Vec::new(), to, warnings }
+        let (from, batch) = (BufReader::new(from), VecDeque::new());
+        Pipes { from, line: Line::default(), text: Vec::new(), batch, to, warnings }
     }
 
     /// The next message; `None` at the end. Cancel-safe.
     async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
+            while let Some(text) = self.batch.pop_front() {
+                if let Some(message) = message(Line::of(text.as_bytes()), text.as_bytes(), &self.warnings) {
+                    return Some(message);
+                }
+            }
             let read = self.from.fill_buf().await.ok()?;
             if read.is_empty() {
                 return None;
@@ -82,12 +90,25 @@ impl<R: AsyncRead + Unpin, W> Pipes<R, W> {
             self.from.consume(used);
             if newline.is_some() {
                 let (line, text) = (std::mem::take(&mut self.line), std::mem::take(&mut self.text));
-                if let Some(message) = message(line, &text, &self.warnings) {
+                let text = text.strip_prefix(BOM).unwrap_or(&text).trim_ascii();
+                if let Some(batch) = apart(text) {
+                    self.batch = batch.into();
+                } else if let Some(message) = message(line, text, &self.warnings) {
                     return Some(message);
                 }
             }
         }
     }
+}
+
+/// The messages of a batch, which servers of 2025-03-26 may send; `None` if the text is none, or has too many values: a
+/// batch is bounded as one message is.
+pub(super) fn apart(text: &[u8]) -> Option<Vec<String>> {
+    if !text.starts_with(b"[") || Line::of(text).has_too_many() {
+        return None;
+    }
+    let batch: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
+    Some(batch.into_iter().map(|message| message.get().to_owned()).collect())
 }
 
 /// The message of a line, or the error in its place.
@@ -96,7 +117,6 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
         line.warn(warnings);
         wrong
     } else {
-        let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii();
         if text.is_empty() {
             return None;
         }
@@ -113,7 +133,7 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
 /// The replacement for a message that did not arrive as a line: an error for the request that it answers, or nothing,
 /// if it has too many values; the same with all its digits, if it would lose some. `None`: it is read as it is.
 pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
-    let line = Line::of(text);
+    let line = Line::of(text.as_bytes());
     // Its bytes are bounded before: one of exactly as many as are read has no more values than others.
     if !line.has_too_many() {
         return digits::kept(text).map(Some);
@@ -132,7 +152,7 @@ pub(super) fn in_place_of_event(text: &str, warnings: &Warnings) -> Option<Optio
         return instead;
     }
     tracing::debug!("an event of an MCP server is not a message of the protocol");
-    let error = Line::of(text).answered(UNREADABLE).and_then(|error| serde_json::to_string(&error).ok());
+    let error = Line::of(text.as_bytes()).answered(UNREADABLE).and_then(|error| serde_json::to_string(&error).ok());
     error.map(Some).or(instead)
 }
 
@@ -187,9 +207,9 @@ struct Line {
 
 impl Line {
     /// The state after a whole message, which may have line ends between its values.
-    fn of(text: &str) -> Line {
+    fn of(text: &[u8]) -> Line {
         let mut line = Line::default();
-        text.bytes().for_each(|byte| line.take(byte));
+        text.iter().for_each(|byte| line.take(*byte));
         line
     }
 
@@ -399,6 +419,19 @@ mod tests {
                     .collect();
             assert_eq!(read(format!("{small}\n{line}\n\n{small}\r\n").into_bytes(), 64).await, expected, "{line}");
         }
+    }
+
+    #[tokio::test]
+    async fn s13_each_message_of_a_batch_is_read_within_the_bounds_of_one() {
+        let result = |id: u32| json!({ "jsonrpc": "2.0", "id": id, "result": {} });
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+        let (batch, nan) =
+            (json!([told, result(1), result(2)]), r#"[{"jsonrpc":"2.0","id":3,"error":"it broke"},5,[]]"#);
+        let many = format!("[{}{}]", "[],".repeat(JSON_VALUES), result(4));
+        let log = format!("[{}] is what it says", result(5));
+        let lines = format!("\u{feff} {batch}\r\n{nan}\n[]\n{many}\n{log}\n{}\n", result(6));
+        let expected = [told, result(1), result(2), error(&json!(3), UNREADABLE), result(6)];
+        assert_eq!(read(lines.into_bytes(), 64).await, expected);
     }
 
     #[tokio::test]

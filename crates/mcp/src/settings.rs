@@ -229,7 +229,7 @@ impl McpServer {
         self.connect_time_limit = limit;
         self
     }
-    /// How long a call may take. Time spent waiting for people does not count.
+    /// How long a call and all its rounds may take from when it is sent. Time spent waiting for people does not count.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> McpServer {
         self.time_limit = limit;

@@ -320,6 +320,20 @@ async fn s13_r4_a_call_whose_tool_changes_while_it_asks_is_begun_anew_or_not_at_
     assert!(outcome.text.contains("twice"), "{}", outcome.text);
 }
 
+#[tokio::test]
+async fn s13_r4_a_call_that_has_asked_is_of_unknown_outcome_when_its_tool_changes_before_it_goes_on() {
+    let fake = shop(Era::Rounds).await;
+    fake.is_silent();
+    let runtime = with(&McpServer::http("shop", &*fake.url).build().unwrap());
+    send(&runtime, "s", "go").await.unwrap();
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert_eq!((kind(&outcome), fake.calls().len()), (InterruptionKind::Input, 1));
+    fake.tool(listing("order", "Orders twice."), |_| async move { text("twice") });
+    let outcome = answer(&runtime, "s_2", &accept(4)).await.unwrap();
+    assert!(outcome.text.ends_with("is not known (its tool has changed meanwhile)"), "{}", outcome.text);
+    assert_eq!(fake.calls().len(), 1);
+}
+
 /// The questions of a server that asks very many at once are bounded.
 #[tokio::test]
 async fn s13_r9_what_a_call_asks_beyond_a_bound_at_once_is_cancelled() {
@@ -450,6 +464,63 @@ async fn s13_r4_a_call_that_is_run_again_gets_each_answer_once_in_their_order() 
         assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "1 2 3 4"), "idempotent: {idempotent}");
         assert_eq!(fake.calls().len(), 4);
     }
+}
+
+/// A server that comes back in the newest revision loses the connection in the second round of a call, which is sent
+/// again: the answers that no round has had yet are not lost with it.
+#[tokio::test]
+async fn s13_r4_a_round_that_is_sent_again_keeps_the_earlier_answers_for_the_next() {
+    let ask = |message: &str| {
+        let mut ask = form();
+        ask["message"] = message.into();
+        ask
+    };
+    let (mut before, folder) = (McpFake::start(Era::Sessions).await, tempfile::tempdir().unwrap());
+    before.tool(listing("order", "Orders."), move |call: Call| async move {
+        call.elicit(ask("one?")).await;
+        call.elicit(ask("two?")).await
+    });
+    let process = |fake: &McpFake| {
+        over(store(&folder), &calls(&["order"]), &[&server(fake).idempotent(["order"]).build().unwrap()])
+    };
+    let runtime = process(&before);
+    send(&runtime, "s", "go").await.unwrap();
+    let outcome = answer(&runtime, "s_1", &accept(1)).await.unwrap();
+    assert_eq!(outcome.pending, ["s_2"]);
+    runtime.shutdown(Duration::ZERO).await;
+    drop(runtime);
+
+    before.stop().await;
+    let mut after = McpFake::start(Era::Rounds).await;
+    let (shared, second) = (after.shared.clone(), Arc::new(AtomicU32::new(0)));
+    after.tool(listing("order", "Orders."), move |call: Call| {
+        let given = call.params["inputResponses"]["size"]["content"]["size"].to_string();
+        let asks = |state: &str, message: &str| {
+            json!({
+                "resultType": "input_required", "requestState": state,
+                "inputRequests": { "size": { "method": "elicitation/create", "params": ask(message) } },
+            })
+        };
+        std::future::ready(match call.params["requestState"].as_str() {
+            None => {
+                shared.cuts.store(true, Ordering::SeqCst);
+                asks("none", "one?")
+            }
+            Some("none") => {
+                shared.cuts.store(false, Ordering::SeqCst);
+                second.fetch_add(1, Ordering::SeqCst);
+                asks(&given, "two?")
+            }
+            Some(first) => text(format!("{first} and {given} after {}", second.load(Ordering::SeqCst))),
+        })
+    });
+    after.stop().await;
+    after.url.clone_from(&before.url);
+    after.begin_again().await;
+    let runtime = process(&after);
+    runtime.start().await.unwrap();
+    let outcome = answer(&runtime, "s_2", &accept(2)).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "1 and 2 after 2"));
 }
 
 /// An id is the server's to choose, and two of one id are two addresses.

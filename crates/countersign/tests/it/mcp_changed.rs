@@ -163,6 +163,84 @@ async fn s13_r4_a_call_that_has_had_its_first_round_is_not_said_to_be_unmade() {
     assert_eq!(fake.calls().len(), 1);
 }
 
+/// The model would call it again.
+#[tokio::test]
+async fn s13_r4_a_call_that_was_sent_is_of_unknown_outcome_also_when_its_tool_changes_or_its_next_round_is_refused() {
+    for (refused, told) in [(false, "(its tool has changed meanwhile)"), (true, "(HTTP 429 Too Many Requests)")] {
+        let fake = McpFake::start(Era::Rounds).await;
+        fake.is_silent();
+        let shared = fake.shared.clone();
+        fake.tool(listing("pay", "Pays."), move |_| {
+            if refused {
+                *shared.raw.lock().unwrap() = Some((429, "text/plain", ""));
+            } else {
+                *shared.tools.lock().unwrap() = vec![listing("pay", "Pays twice.")];
+            }
+            std::future::ready(json!({ "resultType": "input_required", "requestState": "paid half" }))
+        });
+        let runtime = asking(&McpServer::http("bank", &*fake.url).build().unwrap()).await;
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        let told = format!("whether it took effect is not known {told}");
+        assert!(outcome.text.ends_with(&told), "{}", outcome.text);
+        assert_eq!(fake.calls().len(), if refused { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn s13_r4_an_idempotent_call_that_was_lost_is_of_unknown_outcome_when_its_tool_changes() {
+    let fake = McpFake::start(Era::Sessions).await;
+    fake.is_silent();
+    fake.lists_are_new_for(0);
+    fake.cuts_calls(true);
+    let shared = fake.shared.clone();
+    fake.tool(listing("pay", "Pays."), move |_| {
+        *shared.tools.lock().unwrap() = vec![listing("pay", "Pays twice.")];
+        std::future::ready(json!({}))
+    });
+    let runtime = asking(&McpServer::http("bank", &*fake.url).idempotent(["pay"]).build().unwrap()).await;
+    let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+    assert!(outcome.text.ends_with("is not known (its tool has changed meanwhile)"), "{}", outcome.text);
+    assert_eq!(fake.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn s13_r4_a_call_that_is_not_followed_to_its_end_is_of_unknown_outcome() {
+    let (short, long) = ("paid more".to_owned(), "x".repeat(65 * 1024));
+    for (state, calls, told) in
+        [(short, 10, "(it never came to an end)"), (long, 1, "(it wants too much to be kept for it)")]
+    {
+        let fake = McpFake::start(Era::Rounds).await;
+        fake.tool(listing("pay", "Pays."), move |_| {
+            std::future::ready(json!({ "resultType": "input_required", "requestState": state }))
+        });
+        let runtime = asking(&McpServer::http("bank", &*fake.url).build().unwrap()).await;
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert!(outcome.text.ends_with(&format!("is not known {told}")), "{}", outcome.text);
+        assert_eq!(fake.calls().len(), calls);
+    }
+}
+
+/// Without questions for people, and with lists of its tools in between, all its rounds have the time of one call.
+#[tokio::test]
+async fn s13_the_time_limit_of_a_call_is_that_of_all_its_rounds() {
+    let slow = Duration::from_millis(400);
+    for (round_takes, list_takes) in [(slow, Duration::ZERO), (Duration::ZERO, slow)] {
+        let fake = McpFake::start(Era::Rounds).await;
+        fake.is_silent();
+        fake.lists_take(list_takes);
+        fake.tool(listing("pay", "Pays."), move |_| async move {
+            tokio::time::sleep(round_takes).await;
+            json!({ "resultType": "input_required", "requestState": "paid more" })
+        });
+        let server = McpServer::http("bank", &*fake.url).time_limit(Duration::from_secs(1)).build().unwrap();
+        let runtime = asking(&server).await;
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.unwrap();
+        assert!(outcome.text.contains("did not answer within 1 seconds"), "{}", outcome.text);
+        assert!(outcome.text.contains("is not known"), "{}", outcome.text);
+        assert!((1..=4).contains(&fake.calls().len()), "{} rounds in one second", fake.calls().len());
+    }
+}
+
 #[tokio::test]
 async fn s13_r1_the_tools_of_a_server_that_announces_nothing_are_listed_again_before_an_approved_call() {
     for (era, ms) in [(Era::Sessions, 0), (Era::Rounds, 0), (Era::Sessions, 3_600_000)] {

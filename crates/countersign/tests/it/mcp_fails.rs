@@ -74,6 +74,26 @@ async fn s13_a_program_that_hangs_is_given_up_and_the_next_call_runs_in_a_new_on
     }
 }
 
+/// A program of the revision 2025-03-26, which may send batches.
+const BATCHES: &str = r#"
+say() { printf '%s\n' "$1"; }
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) say '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}' ;;
+    *'"tools/list"'*) say '[{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"pay","inputSchema":{"type":"object"}}]}}]' ;;
+    *'"tools/call"'*) say '[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}},{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"paid"}]}}]' ;;
+    *'"id"'*) say '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
+  esac
+done
+"#;
+
+#[tokio::test]
+async fn s13_a_server_of_2025_03_26_may_answer_in_batches() {
+    let server = McpServer::stdio("bank", ["sh", "-c", BATCHES]).build().unwrap();
+    assert_eq!(call(&runtime(&server), "s", 1).await.text, "paid");
+}
+
 /// It may have run, and is not to be lost by another's list.
 #[tokio::test]
 async fn s13_a_call_that_runs_over_a_connection_that_is_given_up_still_gets_its_answer() {

@@ -106,9 +106,9 @@ pub struct Shared {
     session: AtomicU32,
     gone: Mutex<Gone>,
     /// Answers of calls are cut off once the calls have begun.
-    cuts: AtomicBool,
+    pub cuts: AtomicBool,
     /// What a call is answered with: its status, type and text, in which `ID` is the request's id.
-    raw: Mutex<Option<(u16, &'static str, &'static str)>>,
+    pub raw: Mutex<Option<(u16, &'static str, &'static str)>>,
     /// It does not announce changes of its tools.
     is_silent: AtomicBool,
     /// How long a list takes, whether it fails, and for how long it says that it is new.

@@ -10,10 +10,13 @@ use std::{
 };
 
 use countersign::{
-    Decision, Status,
+    Decision, Principal, Status,
     mcp::{McpServer, RequireApproval},
     run::Runtime,
-    store::memory::MemoryStore,
+    store::{
+        memory::MemoryStore,
+        sqlite::{SqliteOptions, SqliteStore},
+    },
 };
 use serde_json::json;
 
@@ -179,6 +182,35 @@ async fn s13_r4_a_call_that_is_cut_off_is_not_made_again_unless_it_is_idempotent
         assert!(outcome.text.contains("whether it took effect is not known"), "{}", outcome.text);
         assert_eq!(ran.load(Ordering::SeqCst), if idempotent { 2 } else { 1 });
     }
+}
+
+/// It may have run before its process ended, which a person knew who had it run again.
+#[tokio::test]
+async fn s13_r4_a_call_that_is_run_again_and_cannot_be_made_is_still_of_unknown_outcome() {
+    let (fake, folder) = (McpFake::start(Era::Sessions).await, tempfile::tempdir().unwrap());
+    fake.tool(listing("pay", "Pays."), |_| std::future::pending());
+    fake.is_silent();
+    fake.lists_are_new_for(0);
+    let process = || {
+        let store = SqliteStore::open(folder.path().join("t.db"), &SqliteOptions::default()).unwrap();
+        over(Arc::new(store), &calls(&["pay"]), &[&McpServer::http("bank", &*fake.url).build().unwrap()])
+    };
+    let before = process();
+    send(&before, "s", "go").await.unwrap();
+    let dies = async {
+        fake.until(|shared| !shared.calls.lock().unwrap().is_empty()).await;
+        before.shutdown(Duration::ZERO).await;
+    };
+    let _ = tokio::join!(decide(&before, "s_1", vec![Decision::approve()]), dies);
+    drop(before);
+    let after = process();
+    after.start().await.unwrap();
+    let outcome = after.wait(&Principal::trusted(), "s").await.unwrap();
+    assert_eq!(outcome.pending, ["s_2"]);
+    fake.lists_fail(true);
+    let outcome = decide(&after, "s_2", vec![Decision::approve()]).await.unwrap();
+    assert!(outcome.text.contains("whether it took effect is not known (busy"), "{}", outcome.text);
+    assert_eq!(fake.calls().len(), 1);
 }
 
 /// A restarted server may have other tools, which nobody has approved.

@@ -88,6 +88,11 @@ impl Http {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
         let answer = match body(response, MESSAGE_BYTES).await? {
+            // It is read as one that is an event.
+            Some(text) if asked.is_some() && pipes::apart(text.trim_ascii()).is_some() => {
+                let batch = Sse::default().data(String::from_utf8_lossy(&text));
+                return Ok(StreamableHttpPostResponse::Sse(stream::iter([Ok(batch)]).boxed(), session));
+            }
             Some(text) => self.read(&text),
             None => asked.map(too_long),
         };
@@ -311,6 +316,12 @@ mod tests {
         }
         for (kind, body) in [(JSON, of("1", 9)), (EVENTS, event(&of("1", 9))), (EVENTS, comments + &event(&of("1", 9)))]
         {
+            let answer = answered(kind, body).await.expect("a result");
+            assert_eq!(answer["result"]["structuredContent"]["x"][8], 1, "{kind}");
+        }
+        let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        let batch = |answer: &str| format!(" [{answer},{told}]");
+        for (kind, body) in [(JSON, batch(&of("1", 9))), (EVENTS, event(&batch(&of("1", 9))))] {
             let answer = answered(kind, body).await.expect("a result");
             assert_eq!(answer["result"]["structuredContent"]["x"][8], 1, "{kind}");
         }

@@ -16,10 +16,13 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, JsonObject,
 };
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout_at},
+};
 
 use super::{
-    Link,
+    Connection, Link,
     listed::ListedTool,
     listing::unlisted,
     running::{ASKS_OF_A_CALL, Elicited, Running, Waiting},
@@ -38,6 +41,14 @@ const ROUNDS: usize = 10;
 const STATE_BYTES: usize = 64 * 1024;
 /// The error of servers until 2025-11-25 that require an address to be opened before the call is retried.
 const URL_REQUIRED: i32 = -32042;
+
+/// What a call needs before it is sent.
+struct Ready {
+    turn: Option<OwnedSemaphorePermit>,
+    connection: Arc<Connection>,
+    /// Whether the list of tools is new enough to send it.
+    listed: Result<(), Failure>,
+}
 
 /// How an attempt continues.
 enum Step {
@@ -65,12 +76,13 @@ impl Link {
             let Waiting { mut running, reply, name, .. } = waiting;
             running.was_taken_back(&reply);
             running.go_on(self.turns.take(self.settings.time_limit).await);
+            let until = self.until();
             let answer = input.and_then(|input| input.answer(&name)).map_or_else(asks::cancelled, asks::result);
             // A call that no longer waits has its result, or is ending.
             let _ = reply.send(answer);
-            return match self.follow(running, permit, None).await {
+            return match self.follow(running, permit, None, until).await {
                 Step::Ended(outcome) => outcome,
-                Step::Again(params, _) => self.rounds(*params, tool, idempotent, permit).await,
+                Step::Again(params, _) => self.rounds(*params, tool, idempotent, permit, Some(until)).await,
                 Step::Failed(failure) => Err(self.failed(&failure, permit, true)),
                 Step::Forgotten => Err(ToolError::forgotten()),
             };
@@ -86,26 +98,37 @@ impl Link {
             params.request_state = input.state.as_deref().map(str::to_owned);
             params.input_responses = responses(input);
         }
-        self.rounds(params, tool, idempotent, permit).await
+        self.rounds(params, tool, idempotent, permit, None).await
     }
 
+    /// The end of the time of a call that is sent, or continues, now.
+    fn until(&self) -> Instant {
+        Instant::now() + self.settings.time_limit
+    }
+
+    /// Sends a call until it comes to an end. `until`: the end of its time, if it was sent in this attempt; it is the
+    /// same for all rounds.
     async fn rounds(
         self: &Arc<Link>,
         mut params: CallToolRequestParams,
         tool: &ListedTool,
         idempotent: bool,
         permit: &Permit,
+        mut until: Option<Instant>,
     ) -> Result<String, ToolError> {
         let (mut sent_again, mut forgotten, mut connected_again) = (false, false, false);
         // The remaining earlier answers, if the server requires the call again.
         let mut left: Option<Vec<KeptAnswer>> = None;
-        // Whether anything was sent that the server may have acted on. A call that has asked something was.
-        let mut was_sent = permit.input().is_some();
+        // Whether anything was sent that the server may have acted on, also in an attempt before this one.
+        let mut was_sent = permit.attempt() > 1;
         for _ in 0..ROUNDS {
-            let turn = self.turns.take(self.settings.time_limit).await;
-            let connection = self.connection_of_call().await;
-            let connection = connection.map_err(|why| self.unmade(permit, was_sent, Text::McpDown, &why))?;
-            if let Err(failure) = self.list_for_call(&connection, permit.needed_approval()).await {
+            let ready = match until {
+                Some(until) => timeout_at(until, self.ready(permit)).await.map_err(|_| self.late(permit))?,
+                None => self.ready(permit).await,
+            };
+            let ready = ready.map_err(|why| self.unmade(permit, was_sent, Text::McpDown, &why))?;
+            let Ready { turn, connection, listed } = ready;
+            if let Err(failure) = listed {
                 let is_refused = matches!(failure, Failure::Refused(_)) && connection.is_usable();
                 if is_refused || connected_again {
                     self.warn_of_failure(&unlisted(&failure));
@@ -121,17 +144,22 @@ impl Link {
             if !self.listed().contains(tool) {
                 // A restarted server may have a different tool of this name, which nobody has approved.
                 self.warn_of_change(tool);
-                return Err(ToolError::new(permit.locale().text(Text::ToolChanged)));
+                return Err(self.unmade(permit, was_sent, Text::ToolChanged, "its tool has changed meanwhile"));
             }
             if !connection.has_rounds() {
                 // Only newer servers know these members; older ones are simply called again.
                 (params.input_responses, params.request_state) = (None, None);
             }
+            // What is sent a second time after it was lost gets the same answers.
             let earlier =
-                left.take().unwrap_or_else(|| earlier_answers(permit, &params, connection.has_rounds(), forgotten));
+                left.clone().unwrap_or_else(|| earlier_answers(permit, &params, connection.has_rounds(), forgotten));
             let running = Running::start(connection, permit.session_id().into(), params.clone(), turn, earlier);
-            let step = self.follow(running, permit, Some(&params)).await;
-            was_sent |= !matches!(step, Step::Failed(Failure::Gone | Failure::NotSent(_)));
+            let ends = until.unwrap_or_else(|| self.until());
+            let step = self.follow(running, permit, Some(&params), ends).await;
+            // What was refused had no effect either, and what was sent before may have had one.
+            if !matches!(step, Step::Failed(Failure::Gone | Failure::NotSent(_) | Failure::Refused(_))) {
+                (was_sent, until) = (true, Some(ends));
+            }
             match step {
                 Step::Ended(outcome) => return outcome,
                 Step::Again(next, earlier) => (params, left) = (*next, Some(earlier)),
@@ -143,12 +171,20 @@ impl Link {
                         "the MCP server forgot its question; the call starts over"
                     );
                     (params.input_responses, params.request_state) = (None, None);
-                    (sent_again, forgotten) = (true, true);
+                    (sent_again, forgotten, left) = (true, true, None);
                 }
                 Step::Forgotten => return Err(ToolError::forgotten()),
             }
         }
-        Err(self.say(permit, Text::McpRefused, &[("error", "it never came to an end")]))
+        Err(self.given_up(permit, "it never came to an end"))
+    }
+
+    /// Waits for what a call needs before it is sent. An error says why there is no connection.
+    async fn ready(self: &Arc<Link>, permit: &Permit) -> Result<Ready, String> {
+        let turn = self.turns.take(self.settings.time_limit).await;
+        let connection = self.connection_of_call().await?;
+        let listed = self.list_for_call(&connection, permit.needed_approval()).await;
+        Ok(Ready { turn, connection, listed })
     }
 
     /// The model's text for a call that is not sent, or not again: this one, which says that it was not made, unless
@@ -167,10 +203,22 @@ impl Link {
         self.warn_of_failure(&error);
         match failure {
             Failure::Gone | Failure::NotSent(_) => self.unmade(permit, was_sent, Text::McpDown, &error),
-            Failure::Refused(_) => self.say(permit, Text::McpRefused, &[("error", &error)]),
+            Failure::Refused(_) => self.unmade(permit, was_sent, Text::McpRefused, &error),
             Failure::Unreadable => self.say(permit, Text::McpUnreadable, &[]),
             Failure::Lost(_) => self.unmade(permit, true, Text::McpLost, &error),
         }
+    }
+
+    /// The model's text for a call that was sent, and is not followed to its end.
+    fn given_up(&self, permit: &Permit, why: &str) -> ToolError {
+        self.failed(&Failure::Lost(why.to_owned()), permit, true)
+    }
+
+    /// The same for one whose time is over.
+    fn late(&self, permit: &Permit) -> ToolError {
+        let seconds = self.settings.time_limit.as_secs();
+        self.warn_of_failure(&format!("it did not answer within {seconds} seconds"));
+        self.say(permit, Text::McpTooLong, &[("seconds", &seconds.to_string())])
     }
 
     /// Warns operators of a call without an answer: the cause may be theirs to fix, such as an expired token.
@@ -192,17 +240,15 @@ impl Link {
         tracing::warn!(server, ?tool, differs, left_out, "a tool of the MCP server has changed; its call is not sent");
     }
 
-    /// Follows a call to its end, or until it asks a person.
+    /// Follows a call to its end, or until it asks a person, or its time is over: its questions do not postpone that.
     async fn follow(
         self: &Arc<Link>,
         mut running: Running,
         permit: &Permit,
         params: Option<&CallToolRequestParams>,
+        until: Instant,
     ) -> Step {
-        let limit = self.settings.time_limit;
         let connection = running.connection.clone();
-        // One for the attempt: its questions do not postpone it.
-        let deadline = Instant::now() + limit;
         let answer = loop {
             tokio::select! {
                 biased;
@@ -225,7 +271,7 @@ impl Link {
                     self.parked.put(Waiting { session_id, call, running, reply, name, watched: None });
                     return Step::Ended(Err(self.asks(vec![question], None, true)));
                 }
-                answer = timeout_at(deadline, &mut running.answer) => break answer,
+                answer = timeout_at(until, &mut running.answer) => break answer,
             }
         };
         let earlier = std::mem::take(&mut running.earlier);
@@ -233,11 +279,9 @@ impl Link {
         // Dropping a sent call cancels it.
         let Ok(answer) = answer else {
             connection.may_hang.store(true, Ordering::SeqCst);
-            self.warn_of_failure(&format!("it did not answer within {} seconds", limit.as_secs()));
-            let late = self.say(permit, Text::McpTooLong, &[("seconds", &limit.as_secs().to_string())]);
-            return Step::Ended(Err(late));
+            return Step::Ended(Err(self.late(permit)));
         };
-        let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
+        let given_up = |why: &str| Step::Ended(Err(self.given_up(permit, why)));
         match answer {
             Ok(Ok(CallToolResponse::Complete(result))) => {
                 let redacted = |text| self.settings.secrets.redact_said(text);
@@ -246,17 +290,17 @@ impl Link {
             }
             Ok(Ok(CallToolResponse::InputRequired(required))) => match params {
                 Some(params) => self.required(required, params.clone(), earlier, permit),
-                None => refused("it asks in two ways at once"),
+                None => given_up("it asks in two ways at once"),
             },
-            Ok(Ok(_)) => refused("it wants something that is not offered"),
+            Ok(Ok(_)) => given_up("it wants something that is not offered"),
             Ok(Err(error)) if params.is_some_and(|params| is_forgotten(&error, params)) => Step::Forgotten,
-            Ok(Err(error)) => match self.addresses(&error, permit) {
-                Some(outcome) => Step::Ended(Err(outcome)),
-                None => refused(&self.settings.redact(&match &*error.message {
+            Ok(Err(error)) => Step::Ended(Err(self.addresses(&error, permit).unwrap_or_else(|| {
+                let error = match &*error.message {
                     ours @ (TOO_LONG | TOO_MANY) => ours.to_owned(),
                     said => format!("{said} ({})", error.code.0),
-                })),
-            },
+                };
+                self.say(permit, Text::McpRefused, &[("error", &self.settings.redact(&error))])
+            }))),
             Err(failure) => {
                 if failure != Failure::Unreadable {
                     // Whatever the reason, the next call uses a new connection.
@@ -277,10 +321,10 @@ impl Link {
         mut earlier: Vec<KeptAnswer>,
         permit: &Permit,
     ) -> Step {
-        let refused = |error: &str| Step::Ended(Err(self.say(permit, Text::McpRefused, &[("error", error)])));
+        let given_up = |why: &str| Step::Ended(Err(self.given_up(permit, why)));
         let state = required.request_state;
         if state.as_ref().is_some_and(|state| state.len() > STATE_BYTES) {
-            return refused("it wants too much to be kept for it");
+            return given_up("it wants too much to be kept for it");
         }
         let mut questions: Vec<InputQuestion> = Vec::new();
         let mut ready = InputResponses::new();
@@ -294,7 +338,7 @@ impl Link {
                     None => drop(ready.insert(name, json!({ "action": "cancel" }))),
                 },
                 InputRequest::ListRoots(_) => drop(ready.insert(name, json!({ "roots": [] }))),
-                _ => return refused("it wants something that is not offered"),
+                _ => return given_up("it wants something that is not offered"),
             }
         }
         if questions.is_empty() {
@@ -303,10 +347,10 @@ impl Link {
             return Step::Again(Box::new(params), earlier);
         }
         if permit.attempt() > ASKS_OF_A_CALL {
-            return refused("it asks without end");
+            return given_up("it asks without end");
         }
         if !ready.is_empty() {
-            return refused("it asks people, and for something that is not offered, at once");
+            return given_up("it asks people, and for something that is not offered, at once");
         }
         Step::Ended(Err(self.asks(questions, state, false)))
     }

@@ -47,9 +47,25 @@ fn attributes(all: &[(&'static str, Value)]) -> Vec<Value> {
     let typed = |value: &Value| match value {
         Value::Bool(yes) => json!({ "boolValue": yes }),
         Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),
-        Value::Number(number) => json!({ "intValue": number.to_string() }),
+        // A larger one is none of the format's integers, and a collector would refuse the whole request.
+        Value::Number(number) => json!({ "intValue": number.as_i64().unwrap_or(i64::MAX).to_string() }),
         Value::String(text) => json!({ "stringValue": text }),
         other => json!({ "stringValue": other.to_string() }),
     };
     all.iter().map(|(key, value)| json!({ "key": key, "value": typed(value) })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s22_a_count_that_is_larger_than_the_formats_integers_costs_no_other_span() {
+        for (count, told) in [(u64::MAX, "9223372036854775807"), (1 << 63, "9223372036854775807"), (7, "7")] {
+            let told = json!([{ "key": "tokens", "value": { "intValue": told } }]);
+            assert_eq!(json!(attributes(&[("tokens", json!(count))])), told);
+        }
+        let below = json!([{ "key": "left", "value": { "intValue": "-9223372036854775808" } }]);
+        assert_eq!(json!(attributes(&[("left", json!(i64::MIN))])), below);
+    }
 }

@@ -161,12 +161,7 @@ impl Workspace {
 
     /// The file at a place, with its text if it has one.
     pub(super) fn look(&self, place: &Place) -> Result<There, ToolError> {
-        let folder = match self.folder(place.folders()) {
-            Ok(folder) => folder,
-            Err(_) if self.is_absent(place) => return Ok(There::Nothing),
-            Err(error) => return Err(error),
-        };
-        self.is_open_to_tools(&folder, place)?;
+        let Some(folder) = self.way(place, |_, _| Ok(false))? else { return Ok(There::Nothing) };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         // Opening some special files has effects, so the type is checked first.
         match statat(&folder, place.name(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -207,14 +202,39 @@ impl Workspace {
         }
     }
 
-    /// Refuses a file that is not for tools: by its folder and name, which it has before it exists, and by its identity,
-    /// which it has under every name.
-    fn is_open_to_tools(&self, folder: &OwnedFd, place: &Place) -> Result<(), ToolError> {
+    /// Opens the folder of a file, if neither the file nor a folder on the way is kept from tools. `make` may make a
+    /// missing folder, and returns whether it is there now; without it there is `None`.
+    fn way(
+        &self,
+        place: &Place,
+        mut make: impl FnMut(&OwnedFd, &str) -> io::Result<bool>,
+    ) -> Result<Option<OwnedFd>, ToolError> {
+        let mut folder = self.folder(&[])?;
+        for (i, part) in place.folders().iter().enumerate() {
+            let path = || place.folders()[..=i].join("/");
+            // Before it is made: a folder in the place of an own file would keep the program from making the file.
+            self.is_open_to_tools(&folder, part, place)?;
+            let mut next = enter(&folder, part);
+            if next.as_ref().is_err_and(|error| *error == Errno::NOENT) {
+                if !make(&folder, part).map_err(|error| ToolError::new(format!("{}: {error}", path())))? {
+                    return Ok(None);
+                }
+                next = enter(&folder, part);
+            }
+            folder = next.map_err(|error| not_entered(&folder, part, &path(), error))?;
+        }
+        self.is_open_to_tools(&folder, place.name(), place)?;
+        Ok(Some(folder))
+    }
+
+    /// Refuses a place if this name on the way to it is kept from tools: by its folder and name, which a file has before
+    /// it exists, and by its identity, which it has under every name.
+    fn is_open_to_tools(&self, folder: &OwnedFd, name: &str, place: &Place) -> Result<(), ToolError> {
         let of_path = |path: &Path| stat(path).ok().map(|stat| id(&stat));
         let in_folder = fstat(folder).ok().map(|stat| id(&stat));
-        let itself = statat(folder, place.name(), AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| id(&stat));
+        let itself = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| id(&stat));
         let is_one = |file: &PathBuf| {
-            let named = file.file_name().is_some_and(|name| name == place.name());
+            let named = file.file_name().is_some_and(|own| own == name);
             let there = named && file.parent().and_then(of_path) == in_folder;
             there || itself.is_some() && of_path(file) == itself
         };
@@ -222,18 +242,6 @@ impl Workspace {
             return Err(ToolError::new(format!("{place} belongs to the server itself, and is not for tools")));
         }
         Ok(())
-    }
-
-    /// Whether a folder on the way is missing too.
-    fn is_absent(&self, place: &Place) -> bool {
-        let Ok(mut folder) = self.root.folder.as_fd().try_clone_to_owned() else { return false };
-        for part in place.folders() {
-            match enter(&folder, part) {
-                Ok(next) => folder = next,
-                Err(error) => return error == Errno::NOENT,
-            }
-        }
-        false
     }
 }
 

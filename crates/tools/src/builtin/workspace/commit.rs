@@ -12,10 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    super::place::Place, FILE_BYTES, Found, Recent, Stamp, There, Workspace, enter, failed, going::Going, not_entered,
-    regular,
-};
+use super::{super::place::Place, FILE_BYTES, Found, Recent, Stamp, There, Workspace, failed, going::Going, regular};
 use countersign_engine::tool::ToolError;
 
 /// The mode bits that a new file gets: never another user's rights by setuid.
@@ -130,10 +127,10 @@ struct Commit {
 
 impl Commit {
     fn prepare(&mut self, workspace: &Workspace, change: Change) -> Result<Step, ToolError> {
-        let folder = match change.before {
-            There::Nothing => self.make_way(workspace, &change.place)?,
-            There::Text(_) | There::Other(..) => workspace.folder(change.place.folders())?,
-        };
+        let place = &change.place;
+        let is_new = matches!(change.before, There::Nothing);
+        let folder = workspace.way(place, |above, name| Ok(is_new && self.make(above, name)?))?;
+        let folder = folder.ok_or_else(|| ToolError::new(format!("{place} was removed meanwhile; look again")))?;
         let step = Step {
             change,
             folder,
@@ -148,28 +145,15 @@ impl Commit {
         Ok(step)
     }
 
-    /// Opens the folder of a new file, creating missing ones.
-    fn make_way(&mut self, workspace: &Workspace, place: &Place) -> Result<OwnedFd, ToolError> {
-        let mut folder = workspace.folder(&[])?;
-        for (i, part) in place.folders().iter().enumerate() {
-            let path = || place.folders()[..=i].join("/");
-            let next = match enter(&folder, part) {
-                Err(Errno::NOENT) => {
-                    match mkdirat(&folder, part.as_str(), Mode::from_raw_mode(0o777)) {
-                        Ok(()) => {
-                            let above = folder.try_clone().map_err(|e| ToolError::new(format!("{}: {e}", path())))?;
-                            self.made.push((above, part.clone()));
-                        }
-                        Err(Errno::EXIST) => {}
-                        Err(error) => return Err(ToolError::new(format!("{}: {}", path(), io::Error::from(error)))),
-                    }
-                    enter(&folder, part)
-                }
-                entered => entered,
-            };
-            folder = next.map_err(|error| not_entered(&folder, part, &path(), error))?;
+    /// Makes a folder that is missing, unless others do meanwhile.
+    fn make(&mut self, above: &OwnedFd, name: &str) -> io::Result<bool> {
+        let made = (above.try_clone()?, name.to_owned());
+        match mkdirat(above, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => self.made.push(made),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
         }
-        Ok(folder)
+        Ok(true)
     }
 
     /// Undoes the changes before `failed`; returns those that could not be undone.

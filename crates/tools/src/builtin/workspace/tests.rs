@@ -243,3 +243,24 @@ fn s12_x_the_programs_own_files_are_neither_read_nor_changed_under_any_name() {
     assert_eq!(fs::read_to_string(work.join("data/store")).expect("store"), "sessions");
     write(&workspace, "store-wal", "x").expect("a file of that name elsewhere");
 }
+
+/// A folder in the place of SQLite's journal would keep the store from opening.
+#[test]
+fn s12_x_no_folder_is_made_in_the_place_of_a_file_of_the_programs_own() {
+    let (_folder, workspace) = workspace();
+    let own = ["store-journal", "keys/jwks.json"].map(|path| workspace.path().join(path));
+    let workspace = workspace.without(own);
+    for path in ["store-journal/x", "store-journal/a/b"] {
+        let refused = workspace.look(&place(path)).expect_err("not for tools").message;
+        assert!(refused.contains("belongs to the server itself"), "{refused}");
+    }
+    // `commit` is on its own: the folder of an own file may be there only once it is made, or since the preview.
+    for path in ["store-journal/x", "store-journal/a/b", "keys/jwks.json", "keys/jwks.json/x"] {
+        let change = Change::write(place(path), There::Nothing, "x".to_owned());
+        let refused = workspace.commit(vec![change], &Going::default()).expect_err("not for tools").message;
+        assert!(refused.contains("belongs to the server itself"), "{refused}");
+        assert!(names(&workspace).is_empty(), "{path}: nothing is left behind");
+    }
+    write(&workspace, "keys/others", "x").expect("a file beside it");
+    write(&workspace, "a/store-journal/x", "x").expect("a folder of that name elsewhere");
+}
