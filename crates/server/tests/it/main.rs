@@ -1,7 +1,15 @@
 //! The server inside another application, with real connections.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+#[expect(dead_code, reason = "other tests use the rest")]
+#[path = "../../../countersign/tests/it/failing.rs"]
+mod failing;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use countersign_core::{
     approval::principal::Principal, call::preview::Preview, journal::permit::Permit, locale::Locale,
@@ -16,7 +24,7 @@ use countersign_runtime::{
     run::{NewMessage, Runtime},
 };
 use countersign_server::{Auth, Endpoint, Format, NoticeKind, Options, Server, Token, Webhooks};
-use countersign_store::memory::MemoryStore;
+use countersign_store::{Store, memory::MemoryStore};
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::{
@@ -28,6 +36,8 @@ use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{Message, client::IntoClientRequest as _, protocol::frame::coding::CloseCode},
 };
+
+use self::failing::Failing;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -181,6 +191,15 @@ async fn r9_who_reads_slowly_is_not_taken_for_silent() {
     }
 }
 
+/// What a connection answers to these bytes.
+async fn answer_to(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await.expect("in time").unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
 /// A tool whose previews of edits begin, and do not end.
 #[derive(Default)]
 struct Slow {
@@ -244,12 +263,7 @@ async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
 
 /// The answer to a request, as text.
 async fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    answer_to(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")).await
 }
 
 fn says_hi() -> Runtime {
@@ -288,26 +302,64 @@ async fn x_an_application_keeps_its_own_routes_beside_a_nested_server() {
 }
 
 /// An endpoint gets its message although no [`Server::serve`] is around the router.
-#[tokio::test]
-async fn u4_webhooks_of_a_mounted_router_send() {
-    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+/// An endpoint at this receiver.
+fn endpoint_at(receiver: &TcpListener, kind: NoticeKind) -> Endpoint {
     let url = format!("http://{}/hook", receiver.local_addr().unwrap());
-    let store = Arc::new(MemoryStore::new());
     let mut endpoint = Endpoint::new("mine", ApiKey::new(&url));
-    (endpoint.format, endpoint.kinds) = (Format::Slack, vec![NoticeKind::Requested]);
+    (endpoint.format, endpoint.kinds) = (Format::Slack, vec![kind]);
     (endpoint.allow_private_networks, endpoint.allow_http, endpoint.max_attempts) = (true, true, 1);
-    let webhooks = Webhooks::open(store.clone(), vec![endpoint], "http://localhost/", Locale::En).await.unwrap();
-    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]}]}"#;
+    endpoint
+}
+
+async fn webhooks_to(endpoint: Endpoint, store: Arc<dyn Store>) -> Webhooks {
+    Webhooks::open(store, vec![endpoint], "http://localhost/", Locale::En).await.unwrap()
+}
+
+/// An agent whose only call waits for a person.
+async fn asks_to_pay(store: Arc<dyn Store>, args: serde_json::Value) -> Runtime {
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "pay", "args": args }] }] });
     let pay = tool("pay", "Pays.", |_: serde_json::Map<String, serde_json::Value>| async { Ok("paid") });
-    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(script).unwrap())))
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(&script.to_string()).unwrap())))
         .tool(pay.needs_approval(Approval::always()));
     let runtime = Runtime::builder(store).agent(agent).build().unwrap();
     runtime.start().await.unwrap();
-    let router = Server::new(runtime.clone(), Options::default()).webhooks(webhooks).router();
-    runtime.run(&Principal::trusted(), NewMessage::text("s", "pay")).await.unwrap();
+    runtime
+}
+
+async fn receives(receiver: &TcpListener) {
     let (mut stream, _) = tokio::time::timeout(DEADLINE, receiver.accept()).await.expect("it sends").unwrap();
     let mut sent = [0; 4];
     stream.read_exact(&mut sent).await.unwrap();
     assert_eq!(&sent, b"POST");
+}
+
+#[tokio::test]
+async fn u4_webhooks_of_a_mounted_router_send() {
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let webhooks = webhooks_to(endpoint_at(&receiver, NoticeKind::Requested), store.clone()).await;
+    let runtime = asks_to_pay(store, json!({})).await;
+    let router = Server::new(runtime.clone(), Options::default()).webhooks(webhooks).router();
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "pay")).await.unwrap();
+    receives(&receiver).await;
+    drop(router);
+}
+
+/// Spec R9, X: however long the records that a webhook passes over, few of them are in memory.
+#[tokio::test]
+async fn r9_a_webhook_reads_a_bounded_part_of_the_audit_log_at_once() {
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let webhooks = webhooks_to(endpoint_at(&receiver, NoticeKind::Resolved), store.clone()).await;
+    let runtime = asks_to_pay(store.clone(), json!({ "text": "x".repeat(250 * 1024) })).await;
+    let me = Principal::trusted();
+    for n in 0..40 {
+        runtime.run(&me, NewMessage::text(format!("s{n}"), "pay")).await.unwrap();
+    }
+    runtime.cancel(&me, "s0", None).await.unwrap();
+    let router = Server::new(runtime, Options::default()).webhooks(webhooks).router();
+    receives(&receiver).await;
+    let most = store.audited.load(Ordering::SeqCst);
+    assert!((250 * 1024..=4 * 1024 * 1024).contains(&most), "{most} bytes were read at once");
     drop(router);
 }
