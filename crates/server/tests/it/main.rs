@@ -162,6 +162,59 @@ async fn r9_a_byte_of_a_frame_now_and_then_is_no_sign_of_life() {
     dripping.abort();
 }
 
+/// Waits for the close of a connection that answers every ping, while `meanwhile` is sent between its answers.
+async fn closed_though_it_answers(ws: &mut WebSocketStream<TcpStream>, meanwhile: &[u8]) -> Message {
+    loop {
+        match next(ws).await {
+            // Reading a ping queues the answer.
+            Message::Ping(_) => ws.get_mut().write_all(meanwhile).await.unwrap(),
+            Message::Text(_) | Message::Pong(_) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Spec R9, X: a message that is never finished is not kept for as long as its sender answers pings.
+#[tokio::test]
+async fn r9_who_answers_pings_amid_a_message_does_not_keep_it_unfinished() {
+    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
+    // The head of a fragment: a text, or its continuation, that is not the last.
+    let fragment = |opcode, length: usize| [&[opcode], &head(length)[1..], &vec![b'x'; length]].concat();
+    // A ping of the client's own is no progress of the message either.
+    let ping = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[b'x'; 125]].concat().repeat(50);
+    for meanwhile in [Vec::new(), ping] {
+        let mut ws = connect(address).await;
+        for (n, opcode) in [0x01, 0x00, 0x00].into_iter().enumerate() {
+            ws.get_mut().write_all(&fragment(opcode, 100_000 * (n + 1))).await.unwrap();
+        }
+        let closed = tokio::time::timeout(DEADLINE, closed_though_it_answers(&mut ws, &meanwhile));
+        match closed.await.expect("in time") {
+            Message::Close(Some(close)) => assert_eq!(close.code, CloseCode::Policy, "{close:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn r9_who_sends_a_message_in_small_fragments_between_answers_is_not_taken_for_silent() {
+    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
+    let mut ws = connect(address).await;
+    let text = format!(r#"{{"type":"message","session_id":"s","content":"{}"}}"#, "x".repeat(60_000));
+    let pieces: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
+    for (n, piece) in pieces.iter().enumerate() {
+        let opcode = u8::from(n == 0) | if n + 1 == pieces.len() { 0x80 } else { 0 };
+        let length = u8::try_from(piece.len()).unwrap();
+        ws.get_mut().write_all(&[&[opcode, 0x80 | length, 0, 0, 0, 0][..], piece].concat()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(8)).await;
+    }
+    while !next(&mut ws).await.to_text().unwrap_or_default().contains("\"completed\"") {}
+    // Answered pings count again.
+    let mut pings = 0;
+    while pings < 5 {
+        pings += u32::from(matches!(next(&mut ws).await, Message::Ping(_)));
+    }
+}
+
 #[tokio::test]
 async fn r9_who_reads_slowly_is_not_taken_for_silent() {
     let runtime = says_hi();
