@@ -253,6 +253,39 @@ async fn answer_to(address: SocketAddr, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Spec W8: what is stored is never answered as if nothing had happened.
+#[tokio::test]
+async fn w8_a_failed_read_after_a_stored_input_does_not_say_that_nothing_was_stored() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let spec = ToolSpec::new("pay", "Pays.", Arc::new(json!({ "type": "object" })));
+    let pay = ToolEntry::new(spec, Arc::new(Slow::default())).needs_approval(Approval::always());
+    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]},{"text":"done"}]}"#;
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(script).unwrap()))).tool(pay);
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.unwrap();
+    let address = mounted(runtime, Options::default()).await;
+    let post = async |path: &str, body: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+        answer_to(address, &format!("{head}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await
+    };
+    store.pages.store(1, Ordering::SeqCst);
+    let answer = post("/v1/approvals/s_1/comments", r#"{"text":"one moment"}"#).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("one moment"), "{answer}");
+    store.pages.store(u32::MAX, Ordering::SeqCst);
+    for (path, body) in [
+        ("/v1/approvals/s_1/comments", r#"{"text":"and another"}"#),
+        ("/v1/approvals/s_1", r#"{"decisions":[{"type":"approve"}]}"#),
+    ] {
+        let answer = post(path, body).await;
+        let is_honest = answer.contains("outcome_unknown") && answer.contains("it is stored");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && is_honest, "{answer}");
+    }
+    store.pages.store(0, Ordering::SeqCst);
+    let answer = get(address, "/v1/approvals/s_1").await;
+    assert!(answer.contains("and another") && answer.contains("\"resolved\""), "{answer}");
+}
+
 /// A tool whose previews of edits begin, and do not end.
 #[derive(Default)]
 struct Slow {
