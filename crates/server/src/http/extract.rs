@@ -3,8 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::to_bytes,
-    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    body::Bytes,
+    extract::{
+        DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request,
+        rejection::{BytesRejection, FailedToBufferBody},
+    },
     http::{HeaderMap, header, request::Parts},
 };
 use countersign_core::{
@@ -101,12 +104,17 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
         if length.is_some_and(|length: u64| length > MOST as u64) {
             return Err(too_large());
         }
-        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, MOST));
+        let mut body = Request::new(body);
+        DefaultBodyLimit::max(MOST).apply(&mut body);
+        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), Bytes::from_request(body, &()));
         let Ok(body) = body.await else {
             return Err(Problem::of(Refusal::new(Code::RequestTimeout, "the body did not arrive in time")));
         };
-        // Any other failure is a lost connection, and then nobody reads the answer.
-        let body = body.map_err(|_| too_large())?;
+        let body = body.map_err(|error| match error {
+            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => too_large(),
+            // Nobody reads the answer if the connection was lost.
+            _ => Problem::invalid("the body: does not arrive as its head says, such as in malformed chunks"),
+        })?;
         still_admitted(&parts, app).await?;
         if body.is_empty() {
             return read("{}").map(Body).map_err(Problem::of);

@@ -253,6 +253,21 @@ async fn answer_to(address: SocketAddr, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Spec W8: 413 is for bodies that are too large, and nothing else.
+#[tokio::test]
+async fn w8_a_malformed_chunked_body_is_no_large_one() {
+    let address = served(Options::default()).await;
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         transfer-encoding: chunked\r\n\r\n"
+    );
+    let answer = answer_to(address, &format!("{head}zz\r\n{{}}\r\n0\r\n\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("invalid_message"), "{answer}");
+    let large = "x".repeat(1024 * 1024 + 1);
+    let answer = answer_to(address, &format!("{head}{:x}\r\n{large}\r\n0\r\n\r\n", large.len())).await;
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("too_large"), "{answer}");
+}
+
 /// Spec W8: what is stored is never answered as if nothing had happened.
 #[tokio::test]
 async fn w8_a_failed_read_after_a_stored_input_does_not_say_that_nothing_was_stored() {
