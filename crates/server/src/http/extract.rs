@@ -187,15 +187,17 @@ pub(super) fn named_by_path(field: &str, in_body: Option<&str>, in_path: Option<
     }
 }
 
-/// The `request_id`: from the body, or the `Idempotency-Key`.
+/// The `request_id`: from the body, or the `Idempotency-Key`. One that comes several times must be the same each time:
+/// under any of two ids the input could be carried out again.
 pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result<Option<String>, Problem> {
-    let of_header = match headers.get("idempotency-key") {
-        None => None,
-        Some(value) => {
-            let value = value.to_str().map_err(|_| Problem::invalid("Idempotency-Key: must be ASCII"))?;
-            Some(value.to_owned())
+    let mut of_header = None;
+    for value in headers.get_all("idempotency-key") {
+        let value = value.to_str().map_err(|_| Problem::invalid("Idempotency-Key: must be ASCII"))?;
+        if of_header.replace(value).is_some_and(|other| other != value) {
+            return Err(Problem::invalid("Idempotency-Key: is there twice, with different values; send one"));
         }
-    };
+    }
+    let of_header = of_header.map(str::to_owned);
     let id = match (of_header, of_body) {
         (Some(header), Some(body)) if header != body => {
             return Err(Problem::invalid("request_id: differs from the Idempotency-Key header; one is enough"));
@@ -252,6 +254,20 @@ mod tests {
         ];
         for (values, wants) in cases {
             assert_eq!(wants_events(&with(&header::ACCEPT, values)), wants, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn w8_two_different_idempotency_keys_are_refused_and_one_that_is_repeated_is_one() {
+        let name = header::HeaderName::from_static("idempotency-key");
+        let id = |values: &[&'static str], of_body: Option<&str>| {
+            request_id(&with(&name, values), of_body.map(str::to_owned)).map_err(|problem| problem.code())
+        };
+        assert_eq!(id(&[], None), Ok(None));
+        assert_eq!(id(&["a"], None), Ok(Some("a".to_owned())));
+        assert_eq!(id(&["a", "a"], Some("a")), Ok(Some("a".to_owned())));
+        for (values, of_body) in [(&["a", "b"][..], None), (&["a", "b"], Some("a")), (&["a"], Some("b"))] {
+            assert_eq!(id(values, of_body), Err(Code::InvalidMessage), "{values:?} {of_body:?}");
         }
     }
 
