@@ -301,6 +301,35 @@ async fn w8_a_failed_read_after_a_stored_input_does_not_say_that_nothing_was_sto
     assert!(answer.contains("and another") && answer.contains("\"resolved\""), "{answer}");
 }
 
+/// Spec R7: a store that fails for a moment ends no subscription in silence.
+#[tokio::test]
+async fn r7_rights_that_change_while_the_store_fails_close_the_connection() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}]}"#).unwrap();
+    let agent = Agent::new("helper", ("script", Arc::new(model)));
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    let alice = |roles: &[&str]| Principal::person("alice", roles.iter().map(|&role| role.to_owned()).collect());
+    runtime.run(&alice(&[]), NewMessage::text("s", "go")).await.unwrap();
+    let auth = Auth::new(vec![Token::new(alice(&[]), "alice-secret")], None);
+    let address = mounted(runtime, Options { auth: auth.clone(), ..Options::default() }).await;
+    let mut request = format!("ws://{address}/v1/ws").into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "countersign.v1".parse().unwrap());
+    request.headers_mut().insert("authorization", "Bearer alice-secret".parse().unwrap());
+    let mut ws = client_async(request, TcpStream::connect(address).await.unwrap()).await.unwrap().0;
+    ws.send(Message::text(r#"{"type":"subscribe","session_id":"s","after":0}"#)).await.unwrap();
+    while !next(&mut ws).await.to_text().unwrap().contains("\"completed\"") {}
+    store.unsynced.store(u32::MAX, Ordering::SeqCst);
+    auth.replace(vec![Token::new(alice(&["admin"]), "alice-secret")], None).await;
+    loop {
+        match next(&mut ws).await {
+            Message::Text(text) => assert!(text.contains("\"hello\""), "{text}"),
+            Message::Close(Some(close)) => return assert_eq!(close.code, CloseCode::Again, "{close:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// A tool whose previews of edits begin, and do not end.
 #[derive(Default)]
 struct Slow {
