@@ -216,6 +216,16 @@ pub trait Store: Send + Sync {
         of: Option<Option<&str>>,
         range: AuditRange,
         limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
+        self.audit_within(of, range, limit, usize::MAX)
+    }
+    /// The same, but with a limit on the stored bytes of their bodies: at most `bytes`, but at least one record.
+    fn audit_within(
+        &self,
+        of: Option<Option<&str>>,
+        range: AuditRange,
+        limit: usize,
+        bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>>;
     /// The standing rules for a tool of an agent that apply to all sessions of this subject and are not revoked, oldest
     /// first (spec S7).

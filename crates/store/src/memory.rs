@@ -26,7 +26,7 @@ use super::{
     index::{self, Change, Purpose},
     machine_time, no_past,
     nodes::Epoch,
-    page::{self, Row as _},
+    page::{self, Room, Row as _},
 };
 
 const SHARDS: usize = 64;
@@ -89,20 +89,19 @@ impl AuditLog {
         &mut self,
         of: Option<Option<&str>>,
         range: AuditRange,
-        limit: usize,
+        (limit, bytes): (usize, usize),
     ) -> Result<Vec<AuditRecord>, StoreError> {
         self.chain()?;
+        let mut room = Room::new(bytes);
         let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let wanted = |(event, record): (&audit::Event, &AuditRecord)| {
-            of.is_none_or(|tenant| event.tenant() == tenant).then(|| record.clone())
-        };
         let all = self.events.iter().zip(&self.records);
-        Ok(match range {
-            AuditRange::After(n) => all.skip(place(n)).filter_map(wanted).take(limit).collect(),
-            AuditRange::Before(n) => {
-                all.take(place(n.saturating_sub(1))).rev().filter_map(wanted).take(limit).collect()
-            }
-        })
+        let ordered: Box<dyn Iterator<Item = (&audit::Event, &AuditRecord)>> = match range {
+            AuditRange::After(n) => Box::new(all.skip(place(n))),
+            AuditRange::Before(n) => Box::new(all.take(place(n.saturating_sub(1))).rev()),
+        };
+        let wanted = ordered.filter(|(event, _)| of.is_none_or(|tenant| event.tenant() == tenant));
+        let records = wanted.take(limit).map(|(_, record)| record);
+        Ok(records.take_while(|record| room.takes(record.body.get().len())).cloned().collect())
     }
 
     fn chain(&mut self) -> Result<(), StoreError> {
@@ -571,13 +570,14 @@ impl Store for MemoryStore {
         ready(Ok(running))
     }
 
-    fn audit(
+    fn audit_within(
         &self,
         of: Option<Option<&str>>,
         range: AuditRange,
         limit: usize,
+        bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        ready(lock(&self.audit).read(of, range, limit))
+        ready(lock(&self.audit).read(of, range, (limit, bytes)))
     }
 
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {

@@ -225,6 +225,36 @@ fn write<T: Row>(key: &Key) -> String {
     format!("{}.{}.{}.{}", T::LIST, key.at, key.n, key.session_id)
 }
 
+/// The cursor of the page after this row.
+#[must_use]
+pub fn after<T: Row>(row: &T) -> String {
+    write::<T>(&row.key())
+}
+
+/// The room on a page whose rows may be long: it ends before the row that would exceed its bytes, but has at least one.
+#[derive(Debug)]
+pub struct Room {
+    left: usize,
+    is_empty: bool,
+}
+
+impl Room {
+    /// Of an empty page.
+    #[must_use]
+    pub fn new(bytes: usize) -> Room {
+        Room { left: bytes, is_empty: true }
+    }
+
+    /// Whether the next row, of so many bytes, is on the page.
+    #[must_use]
+    pub fn takes(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.left || self.is_empty;
+        self.left = self.left.saturating_sub(bytes);
+        self.is_empty = false;
+        fits
+    }
+}
+
 /// The size of the page, at least one.
 #[must_use]
 pub fn limit(page: &Page) -> usize {
@@ -262,7 +292,7 @@ pub fn cut<T: Row>(mut rows: Vec<T>, page: &Page) -> Paged<T> {
     let limit = limit(page);
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let next = if more { rows.last().map(|row| write::<T>(&row.key())) } else { None };
+    let next = if more { rows.last().map(after) } else { None };
     Paged { rows, unread: Vec::new(), next }
 }
 
@@ -359,6 +389,16 @@ impl Visible {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r9_a_page_has_its_bytes_or_one_row() {
+        let page = |most, rows: &[usize]| {
+            let mut room = Room::new(most);
+            rows.iter().take_while(|bytes| room.takes(**bytes)).count()
+        };
+        assert_eq!((page(10, &[5, 5, 1]), page(10, &[5, 6, 1]), page(10, &[11, 0]), page(0, &[1, 1])), (2, 1, 2, 1));
+        assert_eq!(page(usize::MAX, &[usize::MAX - 1, 1, 0]), 3);
+    }
 
     fn at(cursor: &str) -> Page {
         Page { cursor: Some(cursor.to_owned()), limit: 1 }

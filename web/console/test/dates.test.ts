@@ -65,3 +65,19 @@ test("times that the server could not be asked for are asked for again once it i
   expect(shown()).toEqual([createdAt, 2]);
   await end();
 });
+
+test("the times of what is pending are read to the end, though pages of long requests are short", async () => {
+  const shown = (approvalKey: string): ApprovalView => ({ approvalKey, sessionId: "long", kind: "approval", actions: [], reviewConfigs: [], complete: true, updates: [] });
+  const row = (approvalKey: string) => ({ ...shown(approvalKey), createdAt });
+  server.approvals.mockImplementation(async ({ cursor }: { cursor?: string }) =>
+    cursor === undefined ? { approvals: [row("long_2")], next: "n" } : { approvals: [row("long_1")], next: undefined },
+  );
+  const When = () => h("p", null, useDates(shown("long_1"), true).createdAt ?? "unknown");
+  const box = document.createElement("div");
+  const root = createRoot(box);
+  await act(async () => root.render(h(CountersignProvider, { client, http: new CountersignHttp(), children: h(When) })));
+  await wait();
+  await wait();
+  expect([box.textContent, server.approvals.mock.calls.length]).toEqual([createdAt, 2]);
+  await act(async () => root.unmount());
+});

@@ -48,6 +48,8 @@ pub(crate) struct Faults {
     /// The bytes of the largest page of entries that was read, and of all of them.
     pub(crate) largest: AtomicUsize,
     pub(crate) read: AtomicUsize,
+    /// The bytes of the largest page of the audit log that was read.
+    pub(crate) audited: Arc<AtomicUsize>,
     /// Whether it keeps and finds no waypoints, as if they were lost.
     pub(crate) forgets: AtomicBool,
     /// Lookups of waypoints that are still to fail, and whether keeping one never ends.
@@ -367,13 +369,20 @@ impl Store for Failing {
     fn running(&self) -> BoxFuture<'_, Result<Vec<Arc<str>>, StoreError>> {
         self.inner.running()
     }
-    fn audit(
+    fn audit_within(
         &self,
         of: Option<Option<&str>>,
         range: AuditRange,
         limit: usize,
+        bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
-        self.inner.audit(of, range, limit)
+        let audited = self.audited.clone();
+        let page = self.inner.audit_within(of, range, limit, bytes);
+        page.inspect_ok(move |page| {
+            let bytes = page.iter().map(|record| record.body.get().len()).sum();
+            audited.fetch_max(bytes, Ordering::SeqCst);
+        })
+        .boxed()
     }
     fn standing(&self, of: RuleOwner, agent: &str, tool: &str) -> BoxFuture<'_, Result<Vec<RuleRow>, StoreError>> {
         self.inner.standing(of, agent, tool)

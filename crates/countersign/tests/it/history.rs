@@ -1,11 +1,11 @@
 //! Pages of history that are long in bytes, and the text of a turn that somebody follows.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use countersign::{
     Agent, Principal, Status,
     model::scripted::Scripted,
-    run::{NewMessage, Runtime},
+    run::{ApprovalQuery, NewMessage, Runtime},
     tool::{Approval, function::tool},
 };
 use countersign_runtime::run::{Direction, HistoryQuery};
@@ -50,6 +50,76 @@ async fn r9_a_page_of_history_is_bounded_in_bytes() {
             }
             let json = |messages: &_| serde_json::to_string(messages).expect("json");
             assert!(json(&pages.concat()) == json(&whole), "{name} {direction:?}: the pages are the whole");
+        }
+    }
+}
+
+/// Many calls of 250 KiB, each of which waits for a person.
+async fn long_requests(store: Arc<dyn countersign::store::Store>) -> Runtime {
+    let args = serde_json::json!({ "text": "x".repeat(250 * 1024) });
+    let script = serde_json::json!({ "turns": [{ "tool_calls": [{ "name": "long", "args": args }] }] });
+    let model = Scripted::from_json(&script.to_string()).expect("script");
+    let agent = Agent::new("a", ("m", Arc::new(model))).tool(entry("long", Approval::always(), &Ledger::default()));
+    let runtime = Runtime::builder(store).agent(agent).build().expect("runtime");
+    for n in 0..LONG_REQUESTS {
+        runtime.run(&Principal::trusted(), NewMessage::text(format!("s{n}"), "go")).await.expect("run");
+    }
+    runtime
+}
+
+const LONG_REQUESTS: usize = 20;
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Spec R9, X: a page of long requests has fewer of them, and none is lost.
+#[tokio::test]
+async fn r9_a_page_of_the_inbox_is_bounded_in_bytes() {
+    for (name, store, _dir) in stores() {
+        let runtime = long_requests(store).await;
+        let (mut keys, mut pages, mut cursor) = (BTreeSet::new(), 0, None);
+        loop {
+            let query = ApprovalQuery { cursor, limit: Some(200), ..ApprovalQuery::default() };
+            let page = runtime.approvals(&Principal::trusted(), query).await.expect("page");
+            let bytes = serde_json::to_string(&page.rows).expect("json").len();
+            assert!(!page.rows.is_empty() && bytes < PAGE_BYTES + 1024, "{name}: {bytes}");
+            assert!(page.rows.iter().all(|row| keys.insert(row.session_id.clone())), "{name}: none comes twice");
+            pages += 1;
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        assert!(keys.len() == LONG_REQUESTS && pages > 2, "{name}: {} on {pages} pages", keys.len());
+    }
+}
+
+/// Spec R9, X, R8: so does a page of the audit log, in both orders.
+#[tokio::test]
+async fn r9_a_page_of_the_audit_log_is_bounded_in_bytes() {
+    for (name, store, _dir) in stores() {
+        let runtime = long_requests(store).await;
+        let me = Principal::trusted();
+        for newest in [false, true] {
+            let (mut read, mut pages, mut from) = (Vec::new(), 0, if newest { u64::MAX } else { 0 });
+            loop {
+                let page = match newest {
+                    false => runtime.audit(&me, from, 1000).await,
+                    true => runtime.audit_newest(&me, from, 1000).await,
+                };
+                let page = page.expect("page");
+                let bytes: usize = page.rows.iter().map(|record| record.body.get().len()).sum();
+                assert!(!page.rows.is_empty() && bytes <= PAGE_BYTES, "{name}: {bytes}");
+                read.extend(page.rows.iter().map(|record| record.n));
+                pages += 1;
+                match page.next_cursor {
+                    Some(next) => from = next.parse().expect("a number"),
+                    None => break,
+                }
+            }
+            if newest {
+                read.reverse();
+            }
+            let all = 1..=read.len() as u64;
+            assert!(read.len() >= LONG_REQUESTS && pages > 1 && all.eq(read.iter().copied()), "{name}: {read:?}");
         }
     }
 }

@@ -283,7 +283,7 @@ async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
         let revoked = runtime.revoke_rule(&ann, "s1_1.0").await.expect("revoked");
         assert_eq!((revoked.state, revoked.revoked_by.as_deref()), (RuleState::Ended, Some("ann")));
         assert_eq!(say(&runtime, &ann, "s4").await.status, Status::AwaitingInput, "{name}: asked again");
-        let told: Vec<_> = runtime.audit(&Principal::trusted(), 0, 100).await.expect("audit");
+        let told: Vec<_> = runtime.audit(&Principal::trusted(), 0, 100).await.expect("audit").rows;
         let told = |event: &str| {
             told.iter().filter(|record| record.body.get().contains(&format!("\"event\":\"{event}\""))).count()
         };

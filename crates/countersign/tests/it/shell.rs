@@ -196,7 +196,7 @@ async fn m141_a_program_decides_in_a_persons_place_and_its_reason_reaches_the_mo
                 let told = told(&runtime, session).await;
                 assert!(told[0].contains(text), "{name} {session}: {told:?}");
             }
-            let audit = runtime.audit(&Principal::trusted(), 0, 1000).await.expect("audit");
+            let audit = runtime.audit(&Principal::trusted(), 0, 1000).await.expect("audit").rows;
             let by: Vec<Value> = audit
                 .iter()
                 .map(|record| serde_json::from_str(record.body.get()).expect("json"))

@@ -3,14 +3,19 @@
 use countersign_core::{
     approval::principal::Principal,
     audit::{Anchor, AuditRecord, Fault, Verifier},
+    limits,
     refusal::Refusal,
 };
 use countersign_store::AuditRange;
 use serde::Deserialize;
 
-use super::{inner::Runtime, refusals::store_refusal, view::check_auditor};
+use super::{
+    inner::Runtime,
+    refusals::store_refusal,
+    view::{ListPage, check_auditor},
+};
 
-/// How many records a verification keeps in memory at once. Each is at most as large as a request with its arguments.
+/// How many records a verification reads at once, unless they are long.
 const VERIFY_PAGE: usize = 16;
 /// After how many such reads other heavy work gets its turn.
 const TURN_PAGES: usize = 64;
@@ -55,12 +60,13 @@ struct Of<'a> {
 }
 
 impl Runtime {
-    /// Records of the audit log with numbers after `after`, in order. A trusted principal gets all of them, and a
-    /// principal with the role `auditor` those of its tenant, which are all where there are no tenants (spec R8).
+    /// At most `limit` records of the audit log with numbers after `after`, in order; fewer if they are long. The cursor
+    /// is the number of the last one. A trusted principal gets all of them, and a principal with the role `auditor` those
+    /// of its tenant, which are all where there are no tenants (spec R8).
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.
-    pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+    pub async fn audit(&self, by: &Principal, after: u64, limit: usize) -> Result<ListPage<AuditRecord>, Refusal> {
         self.audit_range(by, AuditRange::After(after), limit).await
     }
 
@@ -68,16 +74,36 @@ impl Runtime {
     ///
     /// # Errors
     /// `forbidden`, `store_unavailable`.
-    pub async fn audit_newest(&self, by: &Principal, before: u64, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+    pub async fn audit_newest(
+        &self,
+        by: &Principal,
+        before: u64,
+        limit: usize,
+    ) -> Result<ListPage<AuditRecord>, Refusal> {
         self.audit_range(by, AuditRange::Before(before), limit).await
     }
 
-    async fn audit_range(&self, by: &Principal, range: AuditRange, limit: usize) -> Result<Vec<AuditRecord>, Refusal> {
+    async fn audit_range(
+        &self,
+        by: &Principal,
+        range: AuditRange,
+        limit: usize,
+    ) -> Result<ListPage<AuditRecord>, Refusal> {
         check_auditor(by, "the audit log needs")?;
         let of = (!by.trusted).then_some(by.tenant.as_deref());
-        let records = self.inner.store.audit(of, range, limit).await.map_err(store_refusal)?;
+        let read = async |range, limit| {
+            self.inner.store.audit_within(of, range, limit, limits::PAGE_BYTES).await.map_err(store_refusal)
+        };
+        let rows = read(range, limit).await?;
+        let end = rows.last().map(|last| last.n);
+        let more = match (range, end) {
+            (_, None) => Vec::new(),
+            // A page can be short without being the last one.
+            (AuditRange::After(_), Some(n)) => read(AuditRange::After(n), 1).await?,
+            (AuditRange::Before(_), Some(n)) => read(AuditRange::Before(n), 1).await?,
+        };
         self.inner.released().await?;
-        Ok(records)
+        Ok(ListPage { rows, next_cursor: end.filter(|_| !more.is_empty()).map(|n| n.to_string()) })
     }
 
     /// Verifies the whole log, including the records of other tenants, since the chain runs through all of them. The
@@ -102,7 +128,8 @@ impl Runtime {
                 drop(turn);
                 turn = self.inner.heavy.turn(by).await?;
             }
-            let page = store.audit(None, AuditRange::After(after), VERIFY_PAGE).await.map_err(store_refusal)?;
+            let page = store.audit_within(None, AuditRange::After(after), VERIFY_PAGE, limits::PAGE_BYTES).await;
+            let page = page.map_err(store_refusal)?;
             let Some(reached) = page.last().map(|last| last.n) else {
                 let what = format!("record {} is gone: a moment ago the log had {until}", after + 1);
                 fault = Some(Fault { n: after + 1, what });

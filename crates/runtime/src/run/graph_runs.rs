@@ -80,10 +80,9 @@ impl Runtime {
         to_the_end(async move {
             let begun = runtime.inner.begin_run(&*graph, &by, new.session_id.as_deref(), state, sent).await;
             let (live, made) = begun?;
-            let session = runtime.session(&by, &live.session_id).await;
-            // It runs even if it cannot be read now.
-            runtime.inner.spawn_driver(live);
-            Ok(BegunRun { session: session?, made })
+            let id = live.session_id.clone();
+            let session = runtime.of_stored_and_go_on(live, || runtime.session(&by, &id)).await?;
+            Ok(BegunRun { session, made })
         })
         .await
     }
@@ -107,10 +106,8 @@ impl Runtime {
         let (runtime, by) = (self.clone(), by.clone());
         to_the_end(async move {
             runtime.inner.edit_state(None, &live, &by, update, request_id).await?;
-            let state = runtime.state(&by, &live.session_id).await;
-            // It continues even if it cannot be read now.
-            runtime.inner.spawn_driver(live);
-            state
+            let id = live.session_id.clone();
+            runtime.of_stored_and_go_on(live, || runtime.state(&by, &id)).await
         })
         .await
     }

@@ -8,6 +8,7 @@ use std::{ops::Range, sync::Arc};
 use countersign_core::{
     approval::principal::Principal,
     journal::record::Entry,
+    limits,
     refusal::{Code, Refusal},
     wire::{
         fold::{Fold, Place, begins_anew},
@@ -19,14 +20,12 @@ use super::{
     inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
     refusals::store_refusal,
 };
-use crate::store::StoreError;
+use crate::store::{StoreError, page::Room};
 
 /// Entries per message, roughly: a first guess at how much to read.
 const ENTRIES_PER_MESSAGE: usize = 4;
 /// Entries read at once to see how a page continues.
 const LOOK_AHEAD: usize = 64;
-/// A page ends early when its messages have more bytes of text than this; it has at least one message.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The order of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
@@ -128,7 +127,7 @@ impl Pages<'_> {
         loop {
             let first = window.fold.find(from);
             let last = first.saturating_add(limit).min(window.fold.len());
-            let fits = within(PAGE_BYTES, first..last, |message| window.fold.bytes(message));
+            let fits = within(first..last, |message| window.fold.bytes(message));
             let full = fits < last.saturating_sub(first) || window.fold.len() > first.saturating_add(limit);
             if full || window.pos >= self.end {
                 let range = first..first + fits;
@@ -154,7 +153,7 @@ impl Pages<'_> {
                 }
                 let last = window.fold.find(until);
                 let first = last.saturating_sub(limit);
-                let fits = within(PAGE_BYTES, (first..last).rev(), |message| window.fold.bytes(message));
+                let fits = within((first..last).rev(), |message| window.fold.bytes(message));
                 // One more than the page, to know whether there is a page before it.
                 if last > limit || fits < last - first || begin <= 1 {
                     let range = last - fits..last;
@@ -245,18 +244,10 @@ impl Pages<'_> {
     }
 }
 
-/// How many of these messages fit in `most` bytes; at least one if there is one.
-fn within(most: usize, messages: impl Iterator<Item = usize>, bytes: impl Fn(usize) -> usize) -> usize {
-    let mut sum = 0_usize;
-    let mut count = 0;
-    for message in messages {
-        sum = sum.saturating_add(bytes(message));
-        if count > 0 && sum > most {
-            break;
-        }
-        count += 1;
-    }
-    count
+/// How many of these messages fit on a page.
+fn within(messages: impl Iterator<Item = usize>, bytes: impl Fn(usize) -> usize) -> usize {
+    let mut room = Room::new(limits::PAGE_BYTES);
+    messages.take_while(|message| room.takes(bytes(*message))).count()
 }
 
 fn chunk(limit: usize) -> usize {

@@ -14,6 +14,7 @@ use countersign_core::{
         record::{Interrupted, Note, Record, Restart, Withdrawal},
         run::Raw,
     },
+    limits,
     number::InterruptionNo,
     refusal::{Code, Refusal},
     session::Session,
@@ -32,9 +33,13 @@ use serde_json::Value;
 use super::{
     inner::{Inner, READ_BYTES, READ_PAGE, Runtime},
     refusals::store_refusal,
+    told::json_bytes,
     view::{ListPage, PAGE, visible_to},
 };
-use crate::store::{InterruptionFilter, InterruptionRow, Page};
+use crate::store::{
+    InterruptionFilter, InterruptionRow, Page,
+    page::{self, Room},
+};
 
 /// How many entries are read at once to find updates of an interruption.
 const UPDATES_PAGE: usize = 16;
@@ -184,13 +189,13 @@ pub struct ApprovalQuery {
     pub session_id: Option<String>,
     /// The end of the previous page.
     pub cursor: Option<String>,
-    /// Rows per page; 50 by default.
+    /// At most this many rows per page, 50 by default; fewer if they are long.
     pub limit: Option<usize>,
 }
 
 impl Runtime {
     /// The interruptions that `by` may see: first pending ones with a deadline, the soonest first, then pending ones
-    /// without a deadline, then resolved ones, the newest first.
+    /// without a deadline, then resolved ones, the newest first. A page of long requests has fewer of them.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
@@ -206,9 +211,16 @@ impl Runtime {
         let page = Page { cursor: query.cursor, limit: query.limit.unwrap_or(PAGE) };
         let paged = self.inner.store.interruptions(filter, page).await.map_err(store_refusal)?;
         self.inner.log_unread("a request", paged.unread);
-        let mut rows = Vec::with_capacity(paged.rows.len());
+        let (mut rows, mut next_cursor) = (Vec::with_capacity(paged.rows.len()), paged.next);
+        let mut room = Room::new(limits::PAGE_BYTES);
+        let mut last = None;
         for row in &paged.rows {
             match self.inner.approval_view(row).await {
+                // Requests are read one by one, so that no more of them than fit are in memory.
+                Ok(Some(view)) if !room.takes(json_bytes(&view)) => {
+                    next_cursor = last.map(page::after);
+                    break;
+                }
                 // A session deleted since the page was read does not fail the page.
                 Ok(view) => rows.extend(view),
                 // Nor does one that cannot be read here, and so cannot be decided here.
@@ -217,9 +229,10 @@ impl Runtime {
                 }
                 Err(error) => return Err(error),
             }
+            last = Some(row);
         }
         self.inner.released().await?;
-        Ok(ListPage { rows, next_cursor: paged.next })
+        Ok(ListPage { rows, next_cursor })
     }
 
     /// One interruption.

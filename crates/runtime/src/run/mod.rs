@@ -45,6 +45,7 @@ mod looked;
 mod message;
 mod nodes;
 mod note;
+mod of_stored;
 mod open_text;
 mod outcomes;
 mod overdue;
@@ -107,6 +108,7 @@ pub use inbox::{ApprovalQuery, ApprovalStatus, ApprovalView, ReplyView, UpdateVi
 pub use inner::Runtime;
 pub use inputs::{NewMessage, NewSession, Stored, TurnOutcome};
 pub use note::NewNote;
+pub use of_stored::of_stored;
 pub use past::{CheckpointQuery, CheckpointView};
 pub use policy::{AskView, Effect, HintView, PolicyRuleView, PolicyView, ThenView, ToolApprovalView};
 pub use retry::NewRetry;

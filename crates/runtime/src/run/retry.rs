@@ -44,10 +44,7 @@ impl Runtime {
         let (runtime, by, session) = (self.clone(), by.clone(), session.to_owned());
         to_the_end(async move {
             let live = runtime.inner.retry_run(None, &by, &session, retry).await?;
-            let view = runtime.session(&by, &session).await;
-            // It continues even if it cannot be read now.
-            runtime.inner.spawn_driver(live);
-            view
+            runtime.of_stored_and_go_on(live, || runtime.session(&by, &session)).await
         })
         .await
     }

@@ -7,6 +7,7 @@ use countersign_core::{
     number::RunNo,
     wire::event::SessionEvent,
 };
+use serde::Serialize;
 
 /// One event, ready to be sent.
 #[derive(Clone, Debug)]
@@ -48,17 +49,20 @@ impl Told {
         match self {
             // The event's own texts take at most as much again.
             Told::Frame(frame) => frame.json.len() + size_of::<SessionEvent>(),
-            Told::Entry(entry) => {
-                let mut written = Count(0);
-                // Plain data with string keys, which always serialises.
-                let _ = serde_json::to_writer(&mut written, &**entry);
-                written.0
-            }
+            Told::Entry(entry) => json_bytes(&**entry),
             Told::Written(_, Written::Begins) => 0,
             Told::Written(_, Written::Text(text) | Written::Thinking(text)) => text.len(),
             Told::Written(_, Written::Input { id, tool, json }) => id.len() + tool.len() + json.len(),
         }
     }
+}
+
+/// How long a value is as JSON.
+pub(super) fn json_bytes(value: &impl Serialize) -> usize {
+    let mut written = Count(0);
+    // Plain data with string keys, which always serialises.
+    let _ = serde_json::to_writer(&mut written, value);
+    written.0
 }
 
 /// Counts bytes written.

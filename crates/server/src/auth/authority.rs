@@ -14,8 +14,8 @@ use countersign_runtime::run::{Authority, RuleMaker, Suspension, SuspensionCode}
 
 use super::{Access, Auth, pass::now};
 
-/// Most persons remembered. Beyond that the table is cleared, and rules are suspended until their makers are seen
-/// again.
+/// Most persons remembered. Beyond that the one seen longest ago is forgotten, and rules of theirs are suspended until
+/// they are seen again.
 const PERSONS: usize = 10_000;
 /// Most roles remembered for one person.
 const ROLES: usize = 256;
@@ -34,7 +34,14 @@ struct LastSeen {
 
 /// The persons who presented a valid JWT, with the time (Unix seconds).
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<HashMap<Person, LastSeen>>);
+pub(crate) struct Seen(Mutex<Persons>);
+
+#[derive(Default)]
+struct Persons {
+    known: HashMap<Person, LastSeen>,
+    /// Whether anybody was ever forgotten.
+    forgot: bool,
+}
 
 impl Seen {
     /// Records a person; only persons decide.
@@ -42,10 +49,11 @@ impl Seen {
         let (PrincipalKind::Person, Some(subject)) = (by.kind, &by.subject) else { return };
         let person = (by.tenant.clone(), subject.clone());
         let mut seen = self.seen();
-        if seen.len() >= PERSONS && !seen.contains_key(&person) {
-            seen.clear();
+        if seen.known.len() >= PERSONS && !seen.known.contains_key(&person) {
+            let oldest = seen.known.iter().min_by_key(|(_, last)| last.at).map(|(oldest, _)| oldest.clone());
+            seen.forgot |= oldest.is_some_and(|oldest| seen.known.remove(&oldest).is_some());
         }
-        let last = seen.entry(person).or_default();
+        let last = seen.known.entry(person).or_default();
         // A clock set back must not make a sighting older.
         last.at = last.at.max(now);
         for role in &by.roles {
@@ -60,12 +68,18 @@ impl Seen {
     /// When this person was last seen with the role, or at all without one.
     fn when(&self, person: &Person, role: Option<&str>) -> Option<u64> {
         let seen = self.seen();
-        let last = seen.get(person)?;
+        let last = seen.known.get(person)?;
         role.map_or(Some(last.at), |role| last.roles.get(role).copied())
     }
 
+    /// Whether this person was possibly seen, and forgotten for others.
+    fn may_have_forgotten(&self, person: &Person) -> bool {
+        let seen = self.seen();
+        seen.forgot && !seen.known.contains_key(person)
+    }
+
     /// Poisoning is harmless: nothing panics under the lock, and entries may be lost at any time.
-    fn seen(&self) -> MutexGuard<'_, HashMap<Person, LastSeen>> {
+    fn seen(&self) -> MutexGuard<'_, Persons> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,6 +133,10 @@ impl Access {
             Some(_) => {
                 let why = format!("{subject:?} was not seen{with} for {bound} seconds");
                 Err(Suspension::new(SuspensionCode::NotSeen, why))
+            }
+            None if jwt.seen().may_have_forgotten(&person) => {
+                let why = format!("{subject:?} is not among the {PERSONS} persons who were seen last");
+                Err(Suspension::new(SuspensionCode::Other, why))
             }
             None => {
                 let why = format!("{subject:?} was not seen{with} since the server started");
@@ -202,13 +220,31 @@ mod tests {
         assert!(!check(RuleMaker { tenant: Some("north"), ..maker("bob", None) }, 1000), "another bob");
         jwt.seen().note(&Principal { kind: PrincipalKind::Agent, ..person("bot", None, &["admin"]) }, 1000);
         assert!(!check(maker("bot", Some("admin")), 1000), "no person");
-        for n in 0..PERSONS {
-            jwt.seen().note(&person(&format!("p{n}"), None, &[]), 1000);
-        }
-        assert!(jwt.seen().seen().len() <= PERSONS);
         jwt.seen().note(&person("many", None, &[]), 1000);
         let roles: Vec<String> = (0..2 * ROLES).map(|n| format!("r{n}")).collect();
         jwt.seen().note(&Principal::person("many", roles), 1000);
-        assert!(jwt.seen().seen()[&(None, Arc::from("many"))].roles.len() <= ROLES);
+        assert!(jwt.seen().seen().known[&(None, Arc::from("many"))].roles.len() <= ROLES);
+    }
+
+    #[test]
+    fn p4_r9_one_person_too_many_makes_the_one_seen_longest_ago_forgotten_and_nobody_else() {
+        let mut options = JwtOptions::new("https://id.test", "countersign", KeySource::File("none".into()));
+        options.standing_for = Duration::from_secs(1_000_000);
+        let access = access(&[], Some(Jwt::new(options)));
+        let jwt = access.jwt.clone().expect("JWTs");
+        let note = |subject: &str, now| jwt.seen().note(&person(subject, None, &["admin"]), now);
+        let why = |subject| access.check(maker(subject, Some("admin")), 20_000).map_err(|why| why.code);
+        note("old", 1);
+        note("bob", 2);
+        for n in 0..PERSONS as u64 - 2 {
+            note(&format!("p{n}"), 3 + n);
+        }
+        assert_eq!((why("old"), why("bob"), why("none")), (Ok(()), Ok(()), Err(SuspensionCode::NotSeenYet)));
+        note("bob", 15_000);
+        note("one more", 15_000);
+        assert_eq!(jwt.seen().seen().known.len(), PERSONS);
+        assert_eq!((why("bob"), why("p0"), why("one more")), (Ok(()), Ok(()), Ok(())));
+        // It cannot say any more that somebody was not seen since it started.
+        assert_eq!((why("old"), why("none")), (Err(SuspensionCode::Other), Err(SuspensionCode::Other)));
     }
 }

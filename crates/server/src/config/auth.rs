@@ -204,8 +204,9 @@ fn jwt(section: &Section<'_>) -> Option<JwtOptions> {
     let kind = "The claim with `person`, `service` or `agent`; a JWT without it is refused.";
     let leeway = "How far the clocks may be apart.";
     let standing = "How long a [standing approval](protocol.md#always) counts after whoever made it was last seen with a JWT that \
-                    has the role, at most 366 days. What was seen is remembered until the server stops, or is told of another \
-                    issuer or other claims: after that such rules are suspended until their makers are seen again.";
+                    has the role, at most 366 days. What was seen is remembered, of the 10,000 people seen last, until the \
+                    server stops, or is told of another issuer or other claims: after that such rules are suspended until \
+                    their makers are seen again.";
     let options = JwtOptions {
         algorithms: section.field(
             "algorithms",

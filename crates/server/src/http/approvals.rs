@@ -19,7 +19,7 @@ use countersign_core::{
     wire::{event::ReviewConfig, schema::GivenAnswers},
 };
 use countersign_runtime::run::{
-    ApprovalQuery, ApprovalStatus, ApprovalView, EditOutcome, NewDecision, NewEdit, NewNote, Reply,
+    ApprovalQuery, ApprovalStatus, ApprovalView, EditOutcome, NewDecision, NewEdit, NewNote, Reply, of_stored,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ pub(super) async fn decide(
     if params.wait {
         return Ok(Json(outcome(&app, &mut pass, &stored.session_id).await?).into_response());
     }
-    Ok(Json(app.runtime.approval(pass.by(), &key).await?).into_response())
+    Ok(Json(of_stored(|| app.runtime.approval(pass.by(), &key)).await?).into_response())
 }
 
 /// The body of `POST /v1/approvals/{approval_key}/preview`.
@@ -286,5 +286,5 @@ async fn note(
     request_id: Option<String>,
 ) -> Result<Json<ApprovalView>, Problem> {
     app.runtime.note(&by, &key, note, request_id).await?;
-    Ok(Json(app.runtime.approval(&by, &key).await?))
+    Ok(Json(of_stored(|| app.runtime.approval(&by, &key)).await?))
 }

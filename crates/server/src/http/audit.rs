@@ -72,16 +72,13 @@ pub(super) async fn read(
     Params(params): Params<ReadAudit>,
 ) -> Result<Response, Problem> {
     let limit = bounded_limit(params.limit, HISTORY_PAGE, HISTORY_PAGE_MAX)?;
-    let mut records = match params.order {
-        Order::Oldest => app.runtime.audit(&by, params.cursor.unwrap_or(0), limit + 1).await?,
-        Order::Newest => app.runtime.audit_newest(&by, params.cursor.unwrap_or(u64::MAX), limit + 1).await?,
+    let page = match params.order {
+        Order::Oldest => app.runtime.audit(&by, params.cursor.unwrap_or(0), limit).await?,
+        Order::Newest => app.runtime.audit_newest(&by, params.cursor.unwrap_or(u64::MAX), limit).await?,
     };
-    let more = records.len() > limit;
-    records.truncate(limit);
-    let next = records.last().filter(|_| more).map(|last| last.n);
     Ok(match params.format {
-        Format::Json => Json(AuditLog { records, next_cursor: next.map(|n| n.to_string()) }).into_response(),
-        Format::Jsonl => ([(header::CONTENT_TYPE, LINES)], lines(&records)).into_response(),
+        Format::Json => Json(AuditLog { records: page.rows, next_cursor: page.next_cursor }).into_response(),
+        Format::Jsonl => ([(header::CONTENT_TYPE, LINES)], lines(&page.rows)).into_response(),
     })
 }
 

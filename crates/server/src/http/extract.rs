@@ -3,8 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::to_bytes,
-    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    body::Bytes,
+    extract::{
+        DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request,
+        rejection::{BytesRejection, FailedToBufferBody},
+    },
     http::{HeaderMap, header, request::Parts},
 };
 use countersign_core::{
@@ -101,12 +104,17 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
         if length.is_some_and(|length: u64| length > MOST as u64) {
             return Err(too_large());
         }
-        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), to_bytes(body, MOST));
+        let mut body = Request::new(body);
+        DefaultBodyLimit::max(MOST).apply(&mut body);
+        let body = tokio::time::timeout(Duration::from_secs(BODY_SECONDS), Bytes::from_request(body, &()));
         let Ok(body) = body.await else {
             return Err(Problem::of(Refusal::new(Code::RequestTimeout, "the body did not arrive in time")));
         };
-        // Any other failure is a lost connection, and then nobody reads the answer.
-        let body = body.map_err(|_| too_large())?;
+        let body = body.map_err(|error| match error {
+            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => too_large(),
+            // Nobody reads the answer if the connection was lost.
+            _ => Problem::invalid("the body: does not arrive as its head says, such as in malformed chunks"),
+        })?;
         still_admitted(&parts, app).await?;
         if body.is_empty() {
             return read("{}").map(Body).map_err(Problem::of);
@@ -179,15 +187,17 @@ pub(super) fn named_by_path(field: &str, in_body: Option<&str>, in_path: Option<
     }
 }
 
-/// The `request_id`: from the body, or the `Idempotency-Key`.
+/// The `request_id`: from the body, or the `Idempotency-Key`. One that comes several times must be the same each time:
+/// under any of two ids the input could be carried out again.
 pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result<Option<String>, Problem> {
-    let of_header = match headers.get("idempotency-key") {
-        None => None,
-        Some(value) => {
-            let value = value.to_str().map_err(|_| Problem::invalid("Idempotency-Key: must be ASCII"))?;
-            Some(value.to_owned())
+    let mut of_header = None;
+    for value in headers.get_all("idempotency-key") {
+        let value = value.to_str().map_err(|_| Problem::invalid("Idempotency-Key: must be ASCII"))?;
+        if of_header.replace(value).is_some_and(|other| other != value) {
+            return Err(Problem::invalid("Idempotency-Key: is there twice, with different values; send one"));
         }
-    };
+    }
+    let of_header = of_header.map(str::to_owned);
     let id = match (of_header, of_body) {
         (Some(header), Some(body)) if header != body => {
             return Err(Problem::invalid("request_id: differs from the Idempotency-Key header; one is enough"));
@@ -244,6 +254,20 @@ mod tests {
         ];
         for (values, wants) in cases {
             assert_eq!(wants_events(&with(&header::ACCEPT, values)), wants, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn w8_two_different_idempotency_keys_are_refused_and_one_that_is_repeated_is_one() {
+        let name = header::HeaderName::from_static("idempotency-key");
+        let id = |values: &[&'static str], of_body: Option<&str>| {
+            request_id(&with(&name, values), of_body.map(str::to_owned)).map_err(|problem| problem.code())
+        };
+        assert_eq!(id(&[], None), Ok(None));
+        assert_eq!(id(&["a"], None), Ok(Some("a".to_owned())));
+        assert_eq!(id(&["a", "a"], Some("a")), Ok(Some("a".to_owned())));
+        for (values, of_body) in [(&["a", "b"][..], None), (&["a", "b"], Some("a")), (&["a"], Some("b"))] {
+            assert_eq!(id(values, of_body), Err(Code::InvalidMessage), "{values:?} {of_body:?}");
         }
     }
 

@@ -13,7 +13,9 @@ use countersign_core::{
     refusal::Refusal,
     wire::{input::InputContent, schema::AnyObject},
 };
-use countersign_runtime::run::{NewMessage, NewSession, SessionQuery, SessionRow, SessionView, StateView, TurnOutcome};
+use countersign_runtime::run::{
+    NewMessage, NewSession, SessionQuery, SessionRow, SessionView, StateView, TurnOutcome, of_stored,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -223,7 +225,7 @@ pub(super) async fn send(
     }
 }
 
-/// The outcome once the session is idle, if the caller may still see the session by then.
+/// The outcome of an input that is stored, once the session is idle, if the caller may still see the session by then.
 pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Result<TurnOutcome, Refusal> {
     loop {
         let by = pass.by().clone();
@@ -233,7 +235,7 @@ pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Res
                 changed?;
                 pass.take_moved();
             }
-            outcome = app.runtime.wait(&by, session_id) => return outcome,
+            outcome = of_stored(|| app.runtime.wait(&by, session_id)) => return outcome,
         }
     }
 }
@@ -255,5 +257,5 @@ pub(super) async fn cancel(
 ) -> Result<Json<SessionView>, Problem> {
     let request_id = request_id(&headers, body.request_id)?;
     app.runtime.cancel(&by, &session_id, request_id).await?;
-    Ok(Json(app.runtime.session(&by, &session_id).await?))
+    Ok(Json(of_stored(|| app.runtime.session(&by, &session_id)).await?))
 }

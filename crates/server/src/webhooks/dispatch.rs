@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use countersign_core::{audit::AuditRecord, journal::record::Millis};
+use countersign_core::{audit::AuditRecord, journal::record::Millis, limits};
 use countersign_store::{AuditRange, StoreError, deliveries::FailedDelivery};
 use futures::future::{BoxFuture, join_all};
 use tokio::{
@@ -140,7 +140,8 @@ impl AtWork {
         let mut batch = Batch { to: from, notices: Vec::new() };
         for page in 0..PAGES {
             let limit = if page == 0 { BATCH } else { RECORDS };
-            let records = self.all.store.audit(None, AuditRange::After(batch.to), limit).await?;
+            let from = AuditRange::After(batch.to);
+            let records = self.all.store.audit_within(None, from, limit, limits::PAGE_BYTES).await?;
             for record in &records {
                 if batch.notices.len() == BATCH {
                     break;
@@ -148,7 +149,8 @@ impl AtWork {
                 batch.notices.extend(self.notice(record).await?.map(|notice| (record.n, notice)));
                 batch.to = record.n;
             }
-            if !batch.notices.is_empty() || records.len() < limit {
+            // A page can be short without being the last one.
+            if !batch.notices.is_empty() || records.is_empty() {
                 break;
             }
         }

@@ -105,7 +105,10 @@ impl Connection {
                     if let Some(close) = self.look().await? {
                         return Ok(close);
                     }
-                    self.pass_on(event).await?;
+                    // Its session may have been given up just now.
+                    if self.follows.follows(&event.0) {
+                        self.pass_on(event).await?;
+                    }
                 }
                 _ = beat.tick() => {
                     if self.pulse.is_missing() {
@@ -177,6 +180,10 @@ impl Connection {
             for session_id in self.follows.sessions() {
                 let seen = self.app.runtime.session(self.pass.by(), &session_id).await;
                 if let Err(refusal) = seen {
+                    if refusal.code.is_temporary() {
+                        // Neither may its events be sent unchecked, nor may it end as if it could not be seen any more.
+                        return Ok(Some(close(close_code::AGAIN, "the rights have changed, and the store fails")));
+                    }
                     self.follows.remove(&session_id);
                     let about = About { session_id: Some(session_id.to_string()), ..About::default() };
                     self.refuse(refusal, about).await?;

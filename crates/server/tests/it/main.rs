@@ -1,7 +1,15 @@
 //! The server inside another application, with real connections.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+#[expect(dead_code, reason = "other tests use the rest")]
+#[path = "../../../countersign/tests/it/failing.rs"]
+mod failing;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use countersign_core::{
     approval::principal::Principal, call::preview::Preview, journal::permit::Permit, locale::Locale,
@@ -16,7 +24,7 @@ use countersign_runtime::{
     run::{NewMessage, Runtime},
 };
 use countersign_server::{Auth, Endpoint, Format, NoticeKind, Options, Server, Token, Webhooks};
-use countersign_store::memory::MemoryStore;
+use countersign_store::{Store, memory::MemoryStore};
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::{
@@ -28,6 +36,8 @@ use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{Message, client::IntoClientRequest as _, protocol::frame::coding::CloseCode},
 };
+
+use self::failing::Failing;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -152,6 +162,59 @@ async fn r9_a_byte_of_a_frame_now_and_then_is_no_sign_of_life() {
     dripping.abort();
 }
 
+/// Waits for the close of a connection that answers every ping, while `meanwhile` is sent between its answers.
+async fn closed_though_it_answers(ws: &mut WebSocketStream<TcpStream>, meanwhile: &[u8]) -> Message {
+    loop {
+        match next(ws).await {
+            // Reading a ping queues the answer.
+            Message::Ping(_) => ws.get_mut().write_all(meanwhile).await.unwrap(),
+            Message::Text(_) | Message::Pong(_) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Spec R9, X: a message that is never finished is not kept for as long as its sender answers pings.
+#[tokio::test]
+async fn r9_who_answers_pings_amid_a_message_does_not_keep_it_unfinished() {
+    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
+    // The head of a fragment: a text, or its continuation, that is not the last.
+    let fragment = |opcode, length: usize| [&[opcode], &head(length)[1..], &vec![b'x'; length]].concat();
+    // A ping of the client's own is no progress of the message either.
+    let ping = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[b'x'; 125]].concat().repeat(50);
+    for meanwhile in [Vec::new(), ping] {
+        let mut ws = connect(address).await;
+        for (n, opcode) in [0x01, 0x00, 0x00].into_iter().enumerate() {
+            ws.get_mut().write_all(&fragment(opcode, 100_000 * (n + 1))).await.unwrap();
+        }
+        let closed = tokio::time::timeout(DEADLINE, closed_though_it_answers(&mut ws, &meanwhile));
+        match closed.await.expect("in time") {
+            Message::Close(Some(close)) => assert_eq!(close.code, CloseCode::Policy, "{close:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn r9_who_sends_a_message_in_small_fragments_between_answers_is_not_taken_for_silent() {
+    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
+    let mut ws = connect(address).await;
+    let text = format!(r#"{{"type":"message","session_id":"s","content":"{}"}}"#, "x".repeat(60_000));
+    let pieces: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
+    for (n, piece) in pieces.iter().enumerate() {
+        let opcode = u8::from(n == 0) | if n + 1 == pieces.len() { 0x80 } else { 0 };
+        let length = u8::try_from(piece.len()).unwrap();
+        ws.get_mut().write_all(&[&[opcode, 0x80 | length, 0, 0, 0, 0][..], piece].concat()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(8)).await;
+    }
+    while !next(&mut ws).await.to_text().unwrap_or_default().contains("\"completed\"") {}
+    // Answered pings count again.
+    let mut pings = 0;
+    while pings < 5 {
+        pings += u32::from(matches!(next(&mut ws).await, Message::Ping(_)));
+    }
+}
+
 #[tokio::test]
 async fn r9_who_reads_slowly_is_not_taken_for_silent() {
     let runtime = says_hi();
@@ -177,6 +240,92 @@ async fn r9_who_reads_slowly_is_not_taken_for_silent() {
         }
         if completed == 40 {
             return;
+        }
+    }
+}
+
+/// What a connection answers to these bytes.
+async fn answer_to(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await.expect("in time").unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Spec W8: 413 is for bodies that are too large, and nothing else.
+#[tokio::test]
+async fn w8_a_malformed_chunked_body_is_no_large_one() {
+    let address = served(Options::default()).await;
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         transfer-encoding: chunked\r\n\r\n"
+    );
+    let answer = answer_to(address, &format!("{head}zz\r\n{{}}\r\n0\r\n\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("invalid_message"), "{answer}");
+    let large = "x".repeat(1024 * 1024 + 1);
+    let answer = answer_to(address, &format!("{head}{:x}\r\n{large}\r\n0\r\n\r\n", large.len())).await;
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("too_large"), "{answer}");
+}
+
+/// Spec W8: what is stored is never answered as if nothing had happened.
+#[tokio::test]
+async fn w8_a_failed_read_after_a_stored_input_does_not_say_that_nothing_was_stored() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let spec = ToolSpec::new("pay", "Pays.", Arc::new(json!({ "type": "object" })));
+    let pay = ToolEntry::new(spec, Arc::new(Slow::default())).needs_approval(Approval::always());
+    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]},{"text":"done"}]}"#;
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(script).unwrap()))).tool(pay);
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.unwrap();
+    let address = mounted(runtime, Options::default()).await;
+    let post = async |path: &str, body: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+        answer_to(address, &format!("{head}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await
+    };
+    store.pages.store(1, Ordering::SeqCst);
+    let answer = post("/v1/approvals/s_1/comments", r#"{"text":"one moment"}"#).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("one moment"), "{answer}");
+    store.pages.store(u32::MAX, Ordering::SeqCst);
+    for (path, body) in [
+        ("/v1/approvals/s_1/comments", r#"{"text":"and another"}"#),
+        ("/v1/approvals/s_1", r#"{"decisions":[{"type":"approve"}]}"#),
+    ] {
+        let answer = post(path, body).await;
+        let is_honest = answer.contains("outcome_unknown") && answer.contains("it is stored");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && is_honest, "{answer}");
+    }
+    store.pages.store(0, Ordering::SeqCst);
+    let answer = get(address, "/v1/approvals/s_1").await;
+    assert!(answer.contains("and another") && answer.contains("\"resolved\""), "{answer}");
+}
+
+/// Spec R7: a store that fails for a moment ends no subscription in silence.
+#[tokio::test]
+async fn r7_rights_that_change_while_the_store_fails_close_the_connection() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let model = Scripted::from_json(r#"{"turns":[{"text":"hi"}]}"#).unwrap();
+    let agent = Agent::new("helper", ("script", Arc::new(model)));
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    let alice = |roles: &[&str]| Principal::person("alice", roles.iter().map(|&role| role.to_owned()).collect());
+    runtime.run(&alice(&[]), NewMessage::text("s", "go")).await.unwrap();
+    let auth = Auth::new(vec![Token::new(alice(&[]), "alice-secret")], None);
+    let address = mounted(runtime, Options { auth: auth.clone(), ..Options::default() }).await;
+    let mut request = format!("ws://{address}/v1/ws").into_client_request().unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "countersign.v1".parse().unwrap());
+    request.headers_mut().insert("authorization", "Bearer alice-secret".parse().unwrap());
+    let mut ws = client_async(request, TcpStream::connect(address).await.unwrap()).await.unwrap().0;
+    ws.send(Message::text(r#"{"type":"subscribe","session_id":"s","after":0}"#)).await.unwrap();
+    while !next(&mut ws).await.to_text().unwrap().contains("\"completed\"") {}
+    store.unsynced.store(u32::MAX, Ordering::SeqCst);
+    auth.replace(vec![Token::new(alice(&["admin"]), "alice-secret")], None).await;
+    loop {
+        match next(&mut ws).await {
+            Message::Text(text) => assert!(text.contains("\"hello\""), "{text}"),
+            Message::Close(Some(close)) => return assert_eq!(close.code, CloseCode::Again, "{close:?}"),
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -244,12 +393,7 @@ async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
 
 /// The answer to a request, as text.
 async fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    answer_to(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")).await
 }
 
 fn says_hi() -> Runtime {
@@ -288,26 +432,64 @@ async fn x_an_application_keeps_its_own_routes_beside_a_nested_server() {
 }
 
 /// An endpoint gets its message although no [`Server::serve`] is around the router.
-#[tokio::test]
-async fn u4_webhooks_of_a_mounted_router_send() {
-    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+/// An endpoint at this receiver.
+fn endpoint_at(receiver: &TcpListener, kind: NoticeKind) -> Endpoint {
     let url = format!("http://{}/hook", receiver.local_addr().unwrap());
-    let store = Arc::new(MemoryStore::new());
     let mut endpoint = Endpoint::new("mine", ApiKey::new(&url));
-    (endpoint.format, endpoint.kinds) = (Format::Slack, vec![NoticeKind::Requested]);
+    (endpoint.format, endpoint.kinds) = (Format::Slack, vec![kind]);
     (endpoint.allow_private_networks, endpoint.allow_http, endpoint.max_attempts) = (true, true, 1);
-    let webhooks = Webhooks::open(store.clone(), vec![endpoint], "http://localhost/", Locale::En).await.unwrap();
-    let script = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]}]}"#;
+    endpoint
+}
+
+async fn webhooks_to(endpoint: Endpoint, store: Arc<dyn Store>) -> Webhooks {
+    Webhooks::open(store, vec![endpoint], "http://localhost/", Locale::En).await.unwrap()
+}
+
+/// An agent whose only call waits for a person.
+async fn asks_to_pay(store: Arc<dyn Store>, args: serde_json::Value) -> Runtime {
+    let script = json!({ "turns": [{ "tool_calls": [{ "name": "pay", "args": args }] }] });
     let pay = tool("pay", "Pays.", |_: serde_json::Map<String, serde_json::Value>| async { Ok("paid") });
-    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(script).unwrap())))
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(&script.to_string()).unwrap())))
         .tool(pay.needs_approval(Approval::always()));
     let runtime = Runtime::builder(store).agent(agent).build().unwrap();
     runtime.start().await.unwrap();
-    let router = Server::new(runtime.clone(), Options::default()).webhooks(webhooks).router();
-    runtime.run(&Principal::trusted(), NewMessage::text("s", "pay")).await.unwrap();
+    runtime
+}
+
+async fn receives(receiver: &TcpListener) {
     let (mut stream, _) = tokio::time::timeout(DEADLINE, receiver.accept()).await.expect("it sends").unwrap();
     let mut sent = [0; 4];
     stream.read_exact(&mut sent).await.unwrap();
     assert_eq!(&sent, b"POST");
+}
+
+#[tokio::test]
+async fn u4_webhooks_of_a_mounted_router_send() {
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let webhooks = webhooks_to(endpoint_at(&receiver, NoticeKind::Requested), store.clone()).await;
+    let runtime = asks_to_pay(store, json!({})).await;
+    let router = Server::new(runtime.clone(), Options::default()).webhooks(webhooks).router();
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "pay")).await.unwrap();
+    receives(&receiver).await;
+    drop(router);
+}
+
+/// Spec R9, X: however long the records that a webhook passes over, few of them are in memory.
+#[tokio::test]
+async fn r9_a_webhook_reads_a_bounded_part_of_the_audit_log_at_once() {
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let webhooks = webhooks_to(endpoint_at(&receiver, NoticeKind::Resolved), store.clone()).await;
+    let runtime = asks_to_pay(store.clone(), json!({ "text": "x".repeat(250 * 1024) })).await;
+    let me = Principal::trusted();
+    for n in 0..40 {
+        runtime.run(&me, NewMessage::text(format!("s{n}"), "pay")).await.unwrap();
+    }
+    runtime.cancel(&me, "s0", None).await.unwrap();
+    let router = Server::new(runtime, Options::default()).webhooks(webhooks).router();
+    receives(&receiver).await;
+    let most = store.audited.load(Ordering::SeqCst);
+    assert!((250 * 1024..=4 * 1024 * 1024).contains(&most), "{most} bytes were read at once");
     drop(router);
 }

@@ -465,17 +465,18 @@ impl Store for PostgresStore {
         async move { list!(self, |on| rows::running(on)) }.boxed()
     }
 
-    fn audit(
+    fn audit_within(
         &self,
         of: Option<Option<&str>>,
         range: AuditRange,
         limit: usize,
+        bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         let of = of.map(|tenant| tenant.map(str::to_owned));
         async move {
             let _place = self.place().await?;
             chain(&self.pool).await?;
-            read!(&self.pool, |on| rows::audit(on, of.as_ref().map(Option::as_deref), range, limit))
+            read!(&self.pool, |on| rows::audit(on, of.as_ref().map(Option::as_deref), range, (limit, bytes)))
         }
         .boxed()
     }

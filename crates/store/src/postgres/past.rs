@@ -6,6 +6,7 @@ use countersign_core::{
     approval::rule::RuleId,
     audit::AuditRecord,
     journal::record::{Entry, FORMAT},
+    limits,
 };
 
 use super::{
@@ -57,7 +58,8 @@ impl Past {
         on!(&self.pool, |on| rules::rule(on, session, id, FORMAT))
     }
 
-    /// Records of the audit log with numbers after `after`, in order, at most `limit`. Records that are not chained yet
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`; fewer if they
+    /// are long. Records that are not chained yet
     /// are chained first, if this user of the database may write.
     ///
     /// # Errors
@@ -67,6 +69,6 @@ impl Past {
         if let Err(e) = chain(&self.pool).await {
             tracing::warn!("the audit log's newest records may not be chained yet: {e}");
         }
-        on!(&self.pool, |on| rows::audit(on, None, AuditRange::After(after), limit))
+        on!(&self.pool, |on| rows::audit(on, None, AuditRange::After(after), (limit, limits::PAGE_BYTES)))
     }
 }

@@ -229,27 +229,35 @@ pub(super) async fn sessions(on: &Link, after: &str, limit: usize) -> Result<Vec
     rows.iter().map(|row| get_text(row, 0)).collect()
 }
 
-/// Each record, with the hash of the one before it.
-const AUDIT: &str = "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
- FROM audit a WHERE a.n > $1 ORDER BY a.n LIMIT $2";
-pub(super) const AUDIT_OF: &str =
-    "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
- FROM audit a WHERE a.n > $1 AND a.tenant = $3 ORDER BY a.n LIMIT $2";
-
+/// Each record, with the hash of the one before it. Bytes are added up without reading the bodies.
+macro_rules! audit_within {
+    ($which:literal, $order:literal) => {
+        concat!(
+            "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1) FROM (
+               SELECT n, size, sum(size) OVER (ORDER BY n ",
+            $order,
+            ") AS bytes FROM (SELECT n, octet_length(body) AS size FROM audit WHERE ",
+            $which,
+            " ORDER BY n ",
+            $order,
+            " LIMIT $2) AS first) AS sized JOIN audit a ON a.n = sized.n
+             WHERE sized.bytes <= $3 OR sized.bytes = sized.size ORDER BY a.n ",
+            $order
+        )
+    };
+}
+const AUDIT: &str = audit_within!("n > $1", "");
+pub(super) const AUDIT_OF: &str = audit_within!("n > $1 AND tenant = $4", "");
 /// The same two, newest first.
-const AUDIT_NEWEST: &str =
-    "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
- FROM audit a WHERE a.n < $1 ORDER BY a.n DESC LIMIT $2";
-pub(super) const AUDIT_NEWEST_OF: &str =
-    "SELECT a.n, a.hash, a.body, (SELECT b.hash FROM audit b WHERE b.n < a.n ORDER BY b.n DESC LIMIT 1)
- FROM audit a WHERE a.n < $1 AND a.tenant = $3 ORDER BY a.n DESC LIMIT $2";
+const AUDIT_NEWEST: &str = audit_within!("n < $1", "DESC");
+pub(super) const AUDIT_NEWEST_OF: &str = audit_within!("n < $1 AND tenant = $4", "DESC");
 
 /// See [`super::super::Store::audit`].
 pub(super) async fn audit(
     on: &Link,
     of: Option<Option<&str>>,
     range: AuditRange,
-    limit: usize,
+    (limit, bytes): (usize, usize),
 ) -> Result<Vec<AuditRecord>, StoreError> {
     let (sql, from) = match (range, of) {
         (AuditRange::After(n), None) => (AUDIT, n),
@@ -257,7 +265,7 @@ pub(super) async fn audit(
         (AuditRange::Before(n), None) => (AUDIT_NEWEST, n),
         (AuditRange::Before(n), Some(_)) => (AUDIT_NEWEST_OF, n),
     };
-    let mut values = vec![int(from).into(), int(limit).into()];
+    let mut values = vec![int(from).into(), int(limit).into(), int(bytes).into()];
     values.extend(of.map(|of| tenant(of).into()));
     list(on, sql, values).await?.iter().map(audit_record).collect()
 }

@@ -170,7 +170,7 @@ impl Target {
 
     /// At most `limit` records of the audit log after number `after`.
     pub(crate) async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        on!(&self.pool, |on| rows::audit(on, None, AuditRange::After(after), limit))
+        on!(&self.pool, |on| rows::audit(on, None, AuditRange::After(after), (limit, usize::MAX)))
     }
 
     /// Marks the copy as full, once all of it is on the disk.

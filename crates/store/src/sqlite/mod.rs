@@ -40,6 +40,7 @@ use countersign_core::{
         record::{Entry, Millis},
         request_id::RequestId,
     },
+    limits,
     number::InterruptionNo,
 };
 use futures::future::{self, BoxFuture, FutureExt as _, TryFutureExt as _};
@@ -235,7 +236,8 @@ impl SqliteStore {
 /// # Errors
 /// As [`SqliteStore::open_sealed`], except [`StoreError::InUse`]; a missing file is [`StoreError::Failed`].
 pub fn read_audit(path: &Path, keys: Option<&Keys>, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-    Past::open(path, keys)?.read(|conn, values| rows::audit(conn, values, None, AuditRange::After(after), limit))
+    Past::open(path, keys)?
+        .read(|conn, values| rows::audit(conn, values, None, AuditRange::After(after), (limit, limits::PAGE_BYTES)))
 }
 
 impl Drop for SqliteStore {
@@ -407,15 +409,17 @@ impl Store for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| running::list(conn)).await }.boxed()
     }
 
-    fn audit(
+    fn audit_within(
         &self,
         of: Option<Option<&str>>,
         range: AuditRange,
         limit: usize,
+        bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRecord>, StoreError>> {
         let (of, values) = (of.map(|tenant| tenant.map(str::to_owned)), self.values.clone());
-        let read =
-            move |conn: &mut Connection| rows::audit(conn, &values, of.as_ref().map(Option::as_deref), range, limit);
+        let read = move |conn: &mut Connection| {
+            rows::audit(conn, &values, of.as_ref().map(Option::as_deref), range, (limit, bytes))
+        };
         async move { self.lanes()?.lists.read(read).await }.boxed()
     }
 

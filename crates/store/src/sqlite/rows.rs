@@ -15,10 +15,10 @@ use countersign_core::{
 use rusqlite::{Connection, Row, TransactionBehavior, params, params_from_iter, types::Value};
 
 use super::{
-    super::{AuditRange, Due, Head, StoreError, Tail, index::Purpose, seal::Place, sql},
+    super::{AuditRange, Due, Head, StoreError, Tail, index::Purpose, page::Room, seal::Place, sql},
     schema::{error, key},
     sealing::{Values, column},
-    statement::{all, find},
+    statement::{all, all_while, find},
 };
 use crate::sql::int;
 
@@ -265,7 +265,7 @@ pub(super) fn audit(
     values: &Values,
     of: Option<Option<&str>>,
     range: AuditRange,
-    limit: usize,
+    (limit, bytes): (usize, usize),
 ) -> Result<Vec<AuditRecord>, StoreError> {
     let (from, queries): (u64, &[&str]) = match (range, of) {
         (AuditRange::After(n), None) => (n, &[AUDIT]),
@@ -274,10 +274,18 @@ pub(super) fn audit(
         (AuditRange::Before(n), Some(_)) => (n, &[AUDIT_NEWEST_OF, AUDIT_NEWEST_BEFORE_TENANTS]),
     };
     let mut rows: Vec<(i64, Vec<u8>, Value)> = Vec::new();
+    let mut room = Room::new(bytes);
     for sql in queries {
         let mut params: Vec<Value> = vec![int(from).into(), int(limit.saturating_sub(rows.len())).into()];
         params.extend(of.map(|tenant| tenant.map(str::to_owned).into()));
-        rows.extend(all(conn, sql, params_from_iter(params), |r| Ok((r.get(0)?, r.get(1)?, column(r, 2)?)))?);
+        let fits = |r: &Row<'_>| {
+            // Of another type if somebody has changed it.
+            let bytes = r.get_ref(2)?.as_bytes().map_or(0, <[u8]>::len);
+            Ok(if room.takes(bytes) { Some((r.get(0)?, r.get(1)?, column(r, 2)?)) } else { None })
+        };
+        if !all_while(conn, sql, params_from_iter(params), &mut rows, fits)? {
+            break;
+        }
     }
     let mut last: Option<(u64, String)> = None;
     let read = |(row, hash, stored)| {

@@ -121,7 +121,7 @@ impl Source {
 
     /// At most `limit` records of the audit log after number `after`, each with its tenant.
     pub(crate) fn audit(&self, after: u64, limit: usize) -> Result<Vec<Told>, StoreError> {
-        let records = rows::audit(&self.conn, &self.values, None, AuditRange::After(after), limit)?;
+        let records = rows::audit(&self.conn, &self.values, None, AuditRange::After(after), (limit, usize::MAX))?;
         let tenant = |record: AuditRecord| {
             let sql = "SELECT tenant FROM audit WHERE n = ?1";
             let n = int(record.n);

@@ -29,6 +29,28 @@ pub(super) fn all<T>(
     conn.prepare_cached(sql).and_then(|mut query| query.query_map(params, row)?.collect()).map_err(|e| error(&e))
 }
 
+/// Adds the rows of a query until `row` has enough of them; whether it took all.
+pub(super) fn all_while<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    taken: &mut Vec<T>,
+    mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<Option<T>>,
+) -> Result<bool, StoreError> {
+    let take = || {
+        let mut query = conn.prepare_cached(sql)?;
+        let mut rows = query.query(params)?;
+        while let Some(next) = rows.next()? {
+            match row(next)? {
+                Some(one) => taken.push(one),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    };
+    take().map_err(|e: rusqlite::Error| error(&e))
+}
+
 /// The meaning of a failed commit. A full disk has written nothing that counts, and is rolled back; after any other
 /// failure the disk's contents are unknown.
 pub(super) fn uncommitted(e: &rusqlite::Error) -> StoreError {

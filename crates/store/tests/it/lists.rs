@@ -29,6 +29,7 @@ conformance! {
     p1_sessions_are_listed_for_those_who_may_see_them,
     x_nothing_of_another_tenant_is_listed,
     x_the_audit_log_of_a_tenant_is_its_own_and_is_paged,
+    r9_a_page_of_the_audit_log_is_bounded_in_bytes,
     w7_due_interruptions_come_in_order_until_they_are_resolved,
     running_sessions_are_found,
 }
@@ -407,6 +408,33 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     assert_eq!(store.audit(Some(Some("south")), After(3), 2).await.expect("page").len(), 2);
     store.delete("s7", None).await.expect("delete");
     assert_eq!(store.audit(Some(Some("north")), After(0), 99).await.expect("audit").len(), 3, "it stays");
+}
+
+async fn r9_a_page_of_the_audit_log_is_bounded_in_bytes(store: Tested) {
+    for i in 0..8 {
+        waiting_in(&store, [None, Some("north")][i % 2], &format!("s{i}"), 0, "ann").await;
+    }
+    let whole = store.audit(None, After(0), 99).await.expect("audit");
+    for of in [None, Some(None), Some(Some("north"))] {
+        for newest in [false, true] {
+            let range = |n| if newest { Before(n) } else { After(n) };
+            let all = store.audit(of, range(if newest { 99 } else { 0 }), 99).await.expect("audit");
+            let within = async |bytes| {
+                let page = store.audit_within(of, range(if newest { 99 } else { 0 }), 99, bytes).await.expect("page");
+                page.into_iter().map(|record| (record.n, record.prev, record.hash)).collect::<Vec<_>>()
+            };
+            let stored: Vec<usize> = all.iter().map(|record| record.body.get().len()).collect();
+            let wanted: Vec<_> =
+                (all.iter()).map(|record| (record.n, record.prev.clone(), record.hash.clone())).collect();
+            assert_eq!(within(0).await, wanted[..1], "{of:?} {newest}: one at least");
+            assert_eq!(within(usize::MAX).await, wanted, "{of:?} {newest}");
+            if stored.len() > 2 {
+                let two = within(stored[0] + stored[1] + stored[2] / 2).await;
+                assert!(two == wanted[..2] || two == wanted[..1], "{of:?} {newest}: {} of {}", two.len(), whole.len());
+            }
+        }
+    }
+    assert!(store.audit_within(None, After(99), 99, 9).await.expect("the end").is_empty());
 }
 
 async fn w7_due_interruptions_come_in_order_until_they_are_resolved(store: Tested) {

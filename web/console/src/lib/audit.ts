@@ -87,7 +87,7 @@ function keyOf(event: string, body: JsonObject): MessageKey | undefined {
   }
 }
 
-/** How many records a page of an export has. */
+/** How many records a page of an export has at most. */
 const EXPORT_PAGE = 1_000;
 
 /**
@@ -100,8 +100,9 @@ export async function* exported(
   for (let cursor = 0; ; ) {
     const lines = await read(cursor, EXPORT_PAGE);
     const ends = lines.split("\n").filter((line) => line !== "");
-    if (ends.length > 0) yield { lines, records: ends.length };
-    if (ends.length < EXPORT_PAGE) return;
+    // A page of long records is short without being the last one.
+    if (ends.length === 0) return;
+    yield { lines, records: ends.length };
     const last = /^\{"n":(\d+),/.exec(ends.at(-1)!)?.[1];
     if (last === undefined) throw new Error("a line of the audit log does not begin with its number");
     cursor = Number(last);

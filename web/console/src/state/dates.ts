@@ -52,7 +52,7 @@ async function read(session_id: string, reading: Reading): Promise<void> {
     while (reading.waiting || reading.resolved.size > 0) {
       if (reading.waiting) {
         reading.waiting = false;
-        keep((await http.approvals({ session_id, status: "waiting", limit: ROWS })).approvals);
+        await readWaiting(session_id);
       }
       const keys = new Set(reading.resolved);
       reading.resolved.clear();
@@ -67,16 +67,31 @@ async function read(session_id: string, reading: Reading): Promise<void> {
   }
 }
 
+/** Pages of long requests are short, so that there may be more than one. */
+async function readWaiting(session_id: string): Promise<void> {
+  let cursor: string | undefined;
+  for (let pages = 0; pages < PAGES; pages++) {
+    const { approvals, next } = await page(session_id, "waiting", cursor);
+    keep(approvals);
+    if (next === undefined) return;
+    cursor = next;
+  }
+}
+
+function page(session_id: string, status: "waiting" | "resolved", cursor: string | undefined) {
+  return http.approvals({ session_id, status, limit: ROWS, ...(cursor === undefined ? {} : { cursor }) });
+}
+
 async function readResolved(session_id: string, reading: Reading, keys: Set<string>): Promise<void> {
-  const page = async (cursor?: string) => {
-    const { approvals, next } = await http.approvals({ session_id, status: "resolved", limit: ROWS, ...(cursor === undefined ? {} : { cursor }) });
+  const some = async (cursor?: string) => {
+    const { approvals, next } = await page(session_id, "resolved", cursor);
     keep(approvals);
     for (const { approvalKey } of approvals) keys.delete(approvalKey);
     return next ?? null;
   };
-  const first = await page();
+  const first = await some();
   reading.next = reading.next === undefined ? first : reading.next;
-  for (let pages = 0; pages < PAGES && keys.size > 0 && typeof reading.next === "string"; pages++) reading.next = await page(reading.next);
+  for (let pages = 0; pages < PAGES && keys.size > 0 && typeof reading.next === "string"; pages++) reading.next = await some(reading.next);
 }
 
 function keep(rows: readonly ListedApproval[]): void {

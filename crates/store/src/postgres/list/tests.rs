@@ -210,7 +210,7 @@ async fn r9_what_is_due_running_or_claimed_is_found_by_its_index() {
         let asked = [(Some("north"), subject, "t", "a")];
         check_plan(&own, rules::STANDING, &rules::standing(asked.into_iter()), Reads::Own).await;
     }
-    let values = [5_i64.into(), 10_i64.into(), tenant(Some("north")).into()];
+    let values = [5_i64.into(), 10_i64.into(), i64::MAX.into(), tenant(Some("north")).into()];
     for of in [super::super::rows::AUDIT_OF, super::super::rows::AUDIT_NEWEST_OF] {
         check_plan(&own, of, &values, Reads::Own).await;
     }
