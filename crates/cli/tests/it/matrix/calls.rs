@@ -121,7 +121,7 @@ pub(super) fn calls(method: &str, path: &str) -> Vec<Call> {
             vec![Call { ruled: true, ..call(May::SeePerson, |id| format!("/v1/rules/{id}_1.0")) }]
         }
         ("post", "/v1/sessions") => {
-            vec![Call { makes: true, ..with(May::See, |_| "/v1/sessions".into(), |id| json!({ "session_id": id })) }]
+            vec![Call { makes: true, ..with(May::Own, |_| "/v1/sessions".into(), |id| json!({ "session_id": id })) }]
         }
         ("get", "/v1/sessions/{session_id}") => vec![call(May::See, |id| format!("/v1/sessions/{id}"))],
         ("patch", "/v1/sessions/{session_id}") => {
