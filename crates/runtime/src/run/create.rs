@@ -52,7 +52,7 @@ impl Runtime {
         if existing.pos > 0 {
             self.inner.store.mark_unsynced();
             self.inner.confirmed().await?;
-            // Whoever may only see it has not made it: what they say next would be said in another person's session.
+            // A reviewer may see it too, but what they say next would be said in another person's session.
             owned(by, &existing)?;
             if let Some(request_id) = &new.request_id {
                 self.was_created_like(live, new, request_id).await?;
@@ -90,8 +90,9 @@ impl Runtime {
             return Ok(());
         }
         let what = format!(
-            "request_id: {request_id:?} was used before, for a session with another agent, locale or context; give each \
-             session an id of its own"
+            "request_id: {request_id:?} is for session {:?}, which was created with another agent, locale or context; use \
+             another id for another session",
+            live.session_id
         );
         Err(Refusal::new(Code::RequestIdReused, what))
     }

@@ -48,7 +48,7 @@ impl Runtime {
 
 fn stored_all_the_same(refusal: Refusal) -> Refusal {
     match refusal.code {
-        Code::StoreUnavailable | Code::OutcomeUnknown | Code::NewerVersionRequired | Code::ShuttingDown => {
+        Code::StoreUnavailable | Code::OutcomeUnknown | Code::NewerVersionRequired => {
             let message = "it is stored, but what has come of it cannot be read now: read it later, or send it again with \
                            the same request_id";
             Refusal::new(Code::OutcomeUnknown, message)

@@ -58,9 +58,8 @@ impl Past {
         on!(&self.pool, |on| rules::rule(on, session, id, FORMAT))
     }
 
-    /// Records of the audit log with numbers after `after`, in order, at most `limit`; fewer if they
-    /// are long. Records that are not chained yet
-    /// are chained first, if this user of the database may write.
+    /// Records of the audit log with numbers after `after`, in order, at most `limit`; fewer if they are long. Records that
+    /// are not chained yet are chained first, if this user of the database may write.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`], [`StoreError::Failed`].

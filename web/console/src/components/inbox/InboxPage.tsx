@@ -58,7 +58,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
     walk.setStored({ text });
     announce(text);
     const now = opened();
-    // Whoever has left this page meanwhile stays where they are.
+    // If the person has left this page, the request that is open elsewhere stays open.
     if (head.current && now !== undefined && keys.includes(now)) walk.go(undefined);
   };
   // The buttons for the selection disappear with it.
