@@ -58,7 +58,9 @@ async fn make(path: &Path) -> Result<u64> {
     for turn in 1..=TURNS {
         runtime.run(&owner, NewMessage::text("long", text.clone())).await?;
         if turn == TURNS / 10 {
-            let page = runtime.checkpoints(&owner, "long", CheckpointQuery { cursor: None, limit: 1 }).await?;
+            let page = runtime
+                .checkpoints(&owner, "long", CheckpointQuery { limit: Some(1), ..CheckpointQuery::default() })
+                .await?;
             old = page.rows.first().ok_or("no checkpoint")?.checkpoint;
         }
     }

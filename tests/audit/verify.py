@@ -67,6 +67,8 @@ def verify(lines, anchor=None):
         expected = last + 1
         try:
             record = read(line)
+            if set(record) != {"n", "prev", "hash", "body"}:
+                raise Fault("it has other members than n, prev, hash and body")
             number, prev, given = record["n"], record["prev"], record["hash"]
             if not (isinstance(number, Number) and HASH.match(prev) and HASH.match(given)):
                 raise Fault("it is no record")

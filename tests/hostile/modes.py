@@ -301,6 +301,19 @@ def answers_deep_nesting(to, request):
         b'"DEEP"', b"[" * 100_000 + b"]" * 100_000))
 
 
+VALUES = "[" + '{"":0},' * 800_000 + "0]"
+
+
+@on("tools/call")
+def answers_values_in_a_text(to, request):
+    call(to, request, VALUES, structuredContent={"paid": True})
+
+
+@on("tools/call")
+def answers_values_that_nobody_can_count(to, request):
+    call(to, request, structuredContent={"$serde_json::private::RawValue": VALUES})
+
+
 @on("tools/call")
 def answers_twenty_megabytes(to, request):
     run()
@@ -604,3 +617,14 @@ def wants_rounds_without_end(to, request):
 @rounds
 def wants_much_kept_for_it(to, request):
     to.send(result(request, {"resultType": "input_required", "inputRequests": {}, "requestState": "x" * MB}))
+
+
+@rounds
+def asks_under_a_name_of_megabytes(to, request):
+    if "inputResponses" in request["params"]:
+        call(to, request, resultType="complete")
+        return
+    schema = {"type": "object", "properties": {}}
+    params = {"mode": "form", "message": "Which?", "requestedSchema": schema}
+    asked = {"x" * 2 * MB: {"method": "elicitation/create", "params": params}}
+    to.send(result(request, {"resultType": "input_required", "inputRequests": asked}))

@@ -6,7 +6,7 @@ test("approve runs the call with exactly the arguments that were shown", async (
   await expect(card.locator(".shown-text")).toContainText('"order_ref": 9007199254740993,');
   await expect(card.locator(".shown-text")).toContainText('"price": 82000.10,');
   await expect(card.getByRole("timer")).toContainText("left");
-  await expect(page.getByText("Decide the request above to go on.")).toBeVisible();
+  await expect(page.getByText("Decide on the request above to continue.")).toBeVisible();
 
   await card.getByRole("button", { name: "Approve" }).click();
   await expect(resolved(page)).toContainText("Approved");

@@ -29,7 +29,7 @@ const pane = (page: Page) => page.getByRole("region", { name: "Open request" });
 const heading = (page: Page) => pane(page).locator(".card-head h2");
 const said = (page: Page) => page.locator("[role=status].visually-hidden");
 /** A request that opens on its own ignores keys for a moment: they may have been meant for the one before. */
-const settled = (page: Page) => expect(page.locator(".inbox-pane[data-settling]")).toHaveCount(0);
+const settled = (page: Page) => expect(page.locator("[data-settling] .inbox-pane")).toHaveCount(0);
 
 /** Press a key, and once more at the moment when the card with this title has opened on its own. */
 async function pressOnNext(page: Page, key: string, title: string): Promise<void> {
@@ -38,7 +38,7 @@ async function pressOnNext(page: Page, key: string, title: string): Promise<void
     ([key, title]) => {
       (window as Pressing).pressed = new Promise((resolve) => {
         const observer = new MutationObserver(() => {
-          const card = document.querySelector(".inbox-pane[data-settling] .card");
+          const card = document.querySelector("[data-settling] .inbox-pane .card");
           if (card?.querySelector(".card-head h2")?.textContent !== title) return;
           observer.disconnect();
           card.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
@@ -385,15 +385,20 @@ test("u1: many are rejected with one reason, and what the server does not take i
   await page.getByRole("button", { name: "Reject…" }).click();
   const dialog = page.getByRole("dialog", { name: "Requests to reject: 2" });
   await dialog.getByLabel("Reason for all of them").fill("Market closed");
+  // Closed by mistake, it still has the reason.
+  await page.keyboard.press("Escape");
+  await expect(dialog).toHaveCount(0);
+  await page.getByRole("button", { name: "Reject…" }).click();
+  await expect(dialog.getByLabel("Reason for all of them")).toHaveValue("Market closed");
   // Somebody else is first with one of them.
   const other = await context.newPage();
   await other.goto(`${url}/#/inbox?open=bbb_1`);
   await pane(other).getByRole("button", { name: "Approve" }).click();
   await expect(other.locator(".inbox-stored")).toBeVisible();
   await dialog.getByRole("button", { name: "Reject requests (2)" }).click();
-  await expect(dialog.getByRole("alert")).toHaveText("The server did not take 1 of 2 decisions. The others are stored.");
+  await expect(dialog.getByRole("alert")).toHaveText("Decisions that the server did not accept: 1 of 2.");
   await expect(dialog.locator(".bulk-row").first()).toContainText("Your decision is stored.");
-  await expect(dialog.locator(".bulk-row").last()).toContainText("already resolved");
+  await expect(dialog.locator(".bulk-row").last()).toContainText("already resolved: Approved.");
   await checkAccessible(page, "what was not taken");
   await dialog.getByRole("button", { name: "Close" }).last().click();
   await expect(page.getByText("Nothing is waiting for you.")).toBeVisible();

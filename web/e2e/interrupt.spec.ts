@@ -38,7 +38,7 @@ graphTest("g3: a run is answered from its first question to its last", async ({ 
   await expect(tone.getByRole("heading", { level: 2 })).toHaveText("“tone” needs your answer");
   await expect(tone.locator(".payload")).toContainText("Tea");
   await expect(tone).toContainText("outline");
-  await expect(page.getByText("Answer the question above to go on.")).toBeVisible();
+  await expect(page.getByText("Answer the question above to continue.")).toBeVisible();
   await tone.getByLabel("Your answer", { exact: true }).fill("Short:");
   await tone.getByLabel("Your answer", { exact: true }).press("Enter");
 
@@ -72,6 +72,26 @@ graphTest("g3: a run is answered from its first question to its last", async ({ 
   await expect(resolved(page).filter({ hasText: "extras" })).toContainText("1.10");
   await expect(page.getByText("Finished").first()).toBeVisible();
   await checkAccessible(page, "a run that is over");
+});
+
+graphTest("g3 w9: where a graph runs, no message is offered, neither now nor at an earlier point", async ({ page, graph }) => {
+  const server = await graph(["alice"]);
+  await signIn(page, "alice");
+  await begin(server, page);
+  const field = page.getByLabel("Message to the agent");
+  await expect(page.getByText("Answer the question above to continue.")).toBeVisible();
+  await expect(field).toHaveCount(0);
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await expect(page.locator(".topbar")).toContainText("Stopped");
+  await expect(page.locator(".composer-hint")).toHaveText("No agent of this server reads messages here.");
+  await expect(field).toHaveCount(0);
+  await page.getByRole("button", { name: "Earlier points" }).click();
+  const points = page.getByRole("dialog").locator(".past-point");
+  await expect(points.filter({ hasText: "The turn ended" })).toHaveCount(1);
+  for (const toggle of await points.locator(".past-toggle").all()) await toggle.click();
+  await expect(points.first().getByRole("button", { name: /^Continue from here/ })).toBeEnabled();
+  await expect(points.getByLabel("The next message")).toHaveCount(0);
+  await checkAccessible(page, "the earlier points of a run");
 });
 
 graphTest("g3: what the server refuses stands at its field, and what was typed stays", async ({ page, graph, tolerate }) => {

@@ -125,7 +125,7 @@ for (const [language, width] of EVERYWHERE) {
       await press(page, rows.getByRole("link"));
       // Keys are for the request that is open, once it is there.
       await expect(button(card(page), t("decide.approve"))).toBeVisible();
-      await expect(page.locator(".inbox-pane[data-settling]")).toHaveCount(0);
+      await expect(page.locator("[data-settling] .inbox-pane")).toHaveCount(0);
       await page.keyboard.press("a");
       await expect(page.getByText(t("inbox.empty"))).toBeVisible();
       await seesFocus(page);

@@ -85,8 +85,7 @@ test("w9: who does not own the session writes no message for it", async ({ page,
   await expect(page.locator(".card")).toBeVisible();
   const bob = await tabOf(context, "bob", page.url());
   await expect(bob.locator(".card").getByRole("button", { name: "Approve", exact: true })).toBeEnabled();
-  await bob.getByLabel("Message to the agent").fill("hi");
-  await expect(bob.locator(".way")).toHaveCount(0);
+  await expect(bob.getByLabel("Message to the agent")).toHaveCount(0);
 
   // The card shows both people the requester and the time; the line that replaces it, who decided and when.
   await expect(bob.locator(".card-asked")).toHaveText(/^Requested by alice, (now|\d+ (sec|min)\. ago|this minute)/);

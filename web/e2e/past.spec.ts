@@ -59,7 +59,7 @@ test("g6: each point says what had happened there, and shows the conversation as
   await expect(said("You sent a message").locator(".past-excerpt")).toHaveText("Buy 100 VNM");
   await expect(said("The turn ended").locator(".past-excerpt")).toContainText("Result:");
   await expect(points.filter({ hasText: "1 waiting" }).first().locator(".past-excerpt")).toHaveText("execute_trade");
-  await expect(said("Somebody decided").locator(".past-excerpt")).toContainText("too dear");
+  await expect(said("Decided; by whom was not recorded").locator(".past-excerpt")).toContainText("too dear");
 
   // The point with the pending request shows nothing that came later.
   const waited = points.filter({ hasText: "1 waiting" }).first();

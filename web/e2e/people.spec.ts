@@ -207,7 +207,7 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await expect(page.locator("[role=status].visually-hidden")).toHaveText("Waiting for admin");
   await expect(bob.locator("[role=status].visually-hidden")).toContainText("A new request is waiting for your decision");
   await expect(page.locator(".topbar-detail")).toContainText("Waiting for admin");
-  await expect(page.locator(".composer-waits")).toHaveText("admin has to decide this.");
+  await expect(page.locator(".composer-waits")).toHaveText("admin has to decide on this.");
   await expect(page.locator(".session-waiting")).toHaveText("Waiting for admin");
   await expect(page.locator(".sidebar .count")).toHaveCount(0);
   await expect(page).toHaveTitle("Countersign");
@@ -221,13 +221,41 @@ test("only who can decide is asked to, and everybody else is told who can", asyn
   await expect(page.getByRole("button", { name: "Comment for the other people" })).toBeVisible();
 
   await expect(bob.locator(".topbar-detail")).toContainText("Waiting for you");
-  await expect(bob.locator(".composer-waits")).toHaveText("Decide the request above to go on.");
+  await expect(bob.locator(".composer-waits")).toHaveText("Decide on the request above to continue.");
   await expect(bob.locator(".session-waiting")).toHaveText("Waiting for you");
   await expect(bob.locator(".sidebar .count [aria-hidden]")).toHaveText("1");
   await expect(bob.locator(".card").getByRole("button", { name: "Reassign" })).toBeVisible();
   await approve(bob).click();
   await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
   await expect(page.locator(".session-waiting")).toHaveCount(0);
+});
+
+test("u1: what only the session's owner may do is offered to nobody else", async ({ page, context, serve }) => {
+  const { url } = await serve({ turns: [...oneOrder.slice(0, 1), { error: "gone" }], people, approval: 'levels = ["admin"]' });
+  const session = await aliceAsks(page, url);
+  const bob = await tabOf(context, "bob", session);
+  const field = (tab: Page) => tab.getByLabel("Message to the agent");
+  const stop = (tab: Page) => tab.getByRole("button", { name: "Stop", exact: true });
+  await expect(approve(bob)).toBeEnabled();
+  await expect(bob.locator(".composer-waits")).toBeVisible();
+  await expect(field(bob)).toHaveCount(0);
+  await expect(stop(bob)).toHaveCount(0);
+  await expect(field(page)).toBeVisible();
+  await expect(stop(page)).toBeVisible();
+  await approve(bob).click();
+  for (const tab of [page, bob]) await expect(tab.locator(".turn-end")).toContainText("The turn failed.");
+  await expect(page.locator(".turn-end").getByRole("button", { name: "Try again" })).toBeVisible();
+  await expect(bob.locator(".turn-end").getByRole("button")).toHaveCount(0);
+  await expect(bob.locator(".composer-hint")).toHaveText("Only the session’s owner can write here.");
+  for (const [tab, forks] of [[page, true], [bob, false]] as const) {
+    await tab.getByRole("button", { name: "Earlier points" }).click();
+    const points = tab.getByRole("dialog").locator(".past-point");
+    await expect(points.filter({ hasText: "bob decided" }).or(points.filter({ hasText: "You decided" }))).toHaveCount(1);
+    const fork = points.getByRole("button", { name: /^Continue from here/ });
+    if (forks) await expect(fork.first()).toBeEnabled();
+    else await expect(fork).toHaveCount(0);
+  }
+  await checkAccessible(bob, "earlier points of somebody else's session");
 });
 
 test("an owner is known as one also where the list does not have the session any more", async ({ page, serve }) => {
@@ -243,7 +271,7 @@ test("an owner is known as one also where the list does not have the session any
   await signIn(page, "alice");
   await page.goto(`${url}/#/s/first`);
   await expect(approve(page)).toBeEnabled();
-  await expect(page.locator(".composer-waits")).toHaveText("Decide the request above to go on.");
+  await expect(page.locator(".composer-waits")).toHaveText("Decide on the request above to continue.");
   await approve(page).click();
   await expect(resolved(page)).toContainText("Approved");
 });

@@ -55,7 +55,7 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
     "Reminded after: 1 hour, 2 hours",
     "Asked if nobody decides in time: admin",
     "May be reassigned to: admin",
-    "May be decided: Approve, Reject",
+    "Allowed decisions: Approve, Reject",
     "Risk: high",
   ]);
   expect(await facts(1)).toEqual(["Calls of: delete_*", "The agent is told: mark it as void"]);
@@ -64,11 +64,11 @@ test("u1 p1: an auditor sees the rules in their order, with conditions, levels a
   await expect(trade).toContainText("Requires approval");
   await expect(trade).toContainText("Who decidesadmin");
   await expect(trade).toContainText("90 seconds");
-  await expect(trade).toContainText("May be decidedApprove, Edit, Reject");
+  await expect(trade).toContainText("Allowed decisionsApprove, Edit, Reject");
   // What neither says is in a place of its own.
   const defaults = page.getByRole("region", { name: "Where neither says otherwise" });
   await expect(defaults).toContainText("Time to decide5 minutes");
-  await expect(defaults).toContainText("May be decidedApprove, Edit, Reject, Decide later");
+  await expect(defaults).toContainText("Allowed decisionsApprove, Edit, Reject, Decide later");
   // The version is that which requests and the audit log name.
   const authorization = "Bearer olga-token";
   const { version } = (await (await fetch(`${url}/v1/policy`, { headers: { authorization } })).json()) as { version: string };

@@ -13,7 +13,7 @@ test("one choice of several", async ({ page, serve }) => {
   await expect(card.getByRole("heading", { level: 2 })).toHaveText("The agent has a question");
   await expect(card.getByRole("group", { name: goal.question })).toContainText("Shares that pay every year");
   await expect(card.getByRole("timer")).toContainText("left");
-  await expect(page.getByText("Answer the question above to go on.")).toBeVisible();
+  await expect(page.getByText("Answer the question above to continue.")).toBeVisible();
   // The server offers an answer in one's own words where the model did not.
   await expect(card.getByRole("radio")).toHaveCount(3);
 

@@ -182,9 +182,9 @@ test("u1: a session is deleted once somebody has seen what is lost with it, and 
   await checkAccessible(other, "deleted");
   await other.reload();
   await expect(other.getByText("This session was deleted.")).toBeVisible();
-  // Its records stay: what was asked, that it was withdrawn, and the end of its call.
+  // Its records stay: what was asked, that it was withdrawn, the end of its call, and who deleted it.
   await page.getByRole("link", { name: "Audit log" }).click();
-  await expect(page.locator(".audit-row").filter({ hasText: "doomed" })).toHaveCount(3);
+  await expect(page.locator(".audit-row").filter({ hasText: "doomed" })).toHaveCount(4);
 });
 
 test("u1: only whose session it is can delete it, and what the server refuses is said", async ({ page, context, serve, tolerate }) => {

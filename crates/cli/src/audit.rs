@@ -19,6 +19,7 @@ use crate::{
     failure::{CHECKED, Exit, Failure},
     loaded, say,
     terminal::visible_json,
+    traces,
 };
 
 /// Records read from the store at a time.
@@ -101,7 +102,7 @@ pub(crate) fn run(audit: &Audit) -> Outcome {
                     let records = if checked.records == 1 { "record" } else { "records" };
                     say(&format!("ok: {} {records}; anchor {end}", checked.records))
                 }
-                Err(Fault { what, .. }) => Err(Failure::new(Exit::Found, format!("the audit log was changed: {what}"))),
+                Err(Fault { what, .. }) => Err(Failure::new(Exit::Found, format!("{}: {what}", checked.about))),
             }
         }
     }
@@ -113,9 +114,20 @@ struct Checked {
     records: u64,
     /// The end of the log, or its first fault.
     end: Result<Anchor, Fault>,
+    /// What a fault is about, for people.
+    about: String,
 }
 
 impl Checked {
+    fn new(records: u64, end: Result<Anchor, Fault>) -> Checked {
+        Checked { records, end, about: "the audit log was changed".to_owned() }
+    }
+
+    /// A file that may be a part of a log: it does not tell itself whether it was exported like this, or cut.
+    fn of_a_part(file: &Path, what: String) -> Checked {
+        Checked { records: 0, end: Err(Fault { n: 1, what }), about: file.display().to_string() }
+    }
+
     /// As `GET /v1/audit/verify` answers. A caller with the whole log may read all of it.
     fn as_json(&self) -> Value {
         let mut found = json!({ "intact": self.end.is_ok(), "checked": self.records, "readable": self.records });
@@ -169,6 +181,7 @@ impl Source {
 
 impl Place {
     fn store(&self) -> Result<Source, String> {
+        traces::warnings()?;
         if let Some(store) = &self.store {
             loaded::check_there(store)?;
             return Ok(Source::Sqlite { path: store.clone(), keys: None, bare: true });
@@ -228,7 +241,7 @@ fn of_store(store: &Source, anchor: Option<Anchor>) -> Result<Checked, String> {
         records += u64::from(fault.is_none());
         Ok(fault.is_none())
     })?;
-    Ok(Checked { records, end: fault.map_or_else(|| verifier.end(), Err) })
+    Ok(Checked::new(records, fault.map_or_else(|| verifier.end(), Err)))
 }
 
 /// The anchor of the records before a part of a log that begins with this one.
@@ -245,11 +258,16 @@ fn before(first: &AuditRecord, anchor: Option<&Anchor>) -> Result<Anchor, String
 
 fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, Failure> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
-    let reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
+    let mut reader: Box<dyn BufRead> = if file.as_os_str() == "-" {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(BufReader::new(File::open(file).map_err(failed)?))
     };
+    if reader.fill_buf().map_err(failed)?.starts_with(loaded::SQLITE) {
+        let text =
+            format!("{} is a SQLite file, not an exported log: name a store with --store or --config", file.display());
+        return Err(Failure::new(Exit::Usage, text));
+    }
     let mut verifier = Verifier::new(anchor.cloned());
     let mut records = 0;
     for (number, line) in (1_u64..).zip(reader.lines()) {
@@ -261,20 +279,26 @@ fn of_file(file: &Path, anchor: Option<&Anchor>) -> Result<Checked, Failure> {
         let taken = match serde_json::from_str::<AuditRecord>(&line) {
             Ok(record) => {
                 if number == 1 && record.n > 1 {
-                    verifier = Verifier::after(before(&record, anchor).map_err(|what| {
-                        // The file itself does not tell whether it was exported like this, or its beginning was cut
-                        // off.
-                        Failure::new(Exit::Found, format!("{}: {what}", file.display()))
-                    })?);
+                    verifier = match before(&record, anchor) {
+                        Ok(before) => Verifier::after(before),
+                        Err(what) => return Ok(Checked::of_a_part(file, what)),
+                    };
                 }
                 verifier.take(&record)
             }
             Err(error) => Err(Fault { n: number, what: format!("line {number} is not a record: {error}") }),
         };
         if let Err(fault) = taken {
-            return Ok(Checked { records, end: Err(fault) });
+            return Ok(Checked::new(records, Err(fault)));
         }
         records += 1;
     }
-    Ok(Checked { records, end: verifier.end() })
+    if let (0, Some(anchor)) = (records, anchor.filter(|anchor| anchor.n > 0)) {
+        let what = format!(
+            "it has no records: as the part of a log after record {} it adds none, and as a whole log it was cut",
+            anchor.n
+        );
+        return Ok(Checked::of_a_part(file, what));
+    }
+    Ok(Checked::new(records, verifier.end()))
 }

@@ -132,8 +132,8 @@ fn found(config: &Config, reached: Option<&Reached>) -> Result<String, String> {
         _ if !config.is_open() && people == 0 => Ok(()),
         0 => write!(
             text,
-            "\nno [[auth.tokens]]: only this machine can reach it, and may do everything; so may whoever a proxy on it \
-             lets in"
+            "\nno [[auth.tokens]]: only this machine can reach the server, and everybody on it may do everything; so may \
+             anyone whom a proxy on it lets in"
         ),
         _ => write!(text, "\n{people} {}", if people == 1 { "token" } else { "tokens" }),
     };

@@ -120,7 +120,7 @@ impl Direct {
     ) -> Result<String, Failure> {
         let text = self.executor.block_on(answer(&self.server, &self.name, method, path, query, body))?;
         if method == Method::POST {
-            tell(&format!("stored in {}; a server on this store will continue it", self.name));
+            tell(&format!("stored in {}; a server on this store carries out what follows", self.name));
         }
         Ok(text)
     }

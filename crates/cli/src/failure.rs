@@ -44,12 +44,14 @@ pub(crate) struct Failure {
     pub(crate) text: String,
     /// The exit code.
     pub(crate) exit: Exit,
+    /// Whether the same may succeed later.
+    pub(crate) is_temporary: bool,
 }
 
 impl Failure {
     /// A failure with its exit code.
     pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), exit }
+        Failure { text: text.into(), exit, is_temporary: exit == Exit::Unreachable }
     }
 }
 

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::{
     Outcome,
     desk::is_typed,
+    failure::{Exit, Failure},
     loaded,
     remote::{Remote, check_id},
     say,
@@ -118,10 +119,10 @@ fn drawn(agent: &str, drawing: &Drawing, format: Format) -> String {
     }
 }
 
-fn unknown(name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
+fn unknown(name: &str, known: &[&str]) -> Failure {
+    let text = match nearest(name, known.iter().copied()) {
         Some(near) => format!("there is no agent {name:?}; did you mean {near:?}?"),
-        None if known.is_empty() => format!("there is no agent {name:?}; the configuration has none at all"),
         None => format!("there is no agent {name:?}; there is {}", known.join(", ")),
-    }
+    };
+    Failure::new(Exit::NotFound, text)
 }

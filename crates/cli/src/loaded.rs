@@ -19,6 +19,9 @@ use countersign_store::{
 };
 use zeroize::Zeroizing;
 
+/// How every file of SQLite begins.
+pub(crate) const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+
 /// Reads a configuration, or returns all of its errors, one a line.
 pub(crate) fn load(path: &Path) -> Result<Config, String> {
     Config::load(path).map_err(|errors| in_words(path, &errors))

@@ -109,6 +109,8 @@ struct Schema {
 type Outcome = Result<(), Failure>;
 
 fn main() -> ExitCode {
+    // Before anything is started: many commands have all secrets of a server, and start its MCP servers.
+    serve::keep_memory_private();
     let outcome = match Cli::parse().command {
         Command::Serve(serve) => serve::run(&serve),
         Command::Check(check) => check::run(&check),
@@ -131,7 +133,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { text, exit }) => {
+        Err(Failure { text, exit, .. }) => {
             // It may quote a server, a model or a file.
             tell(&visible(&text));
             ExitCode::from(exit as u8)

@@ -30,6 +30,7 @@ use crate::{
     past::Past,
     say,
     terminal::{tell, visible, visible_json},
+    traces,
 };
 
 /// Sessions, and entries of one, read from the store at a time.
@@ -69,6 +70,7 @@ struct Test {
 /// Runs the command.
 pub(crate) fn run(policy: &Policy) -> Outcome {
     let Command::Test(test) = &policy.command;
+    traces::warnings()?;
     let config = loaded::load(&test.config)?;
     let (store, keys, place) = (config.store.clone(), config.store_keys.clone(), loaded::store(&config));
     let changed = config.with_policy(&test.policy).map_err(|errors| loaded::lines(&errors))?;
@@ -150,7 +152,7 @@ struct Change {
 struct Report {
     sessions: u64,
     calls: u64,
-    /// Calls whose agent or tool no longer exists.
+    /// Calls that were not judged: their agent or tool is not in the file, or is an MCP server's.
     unknown: u64,
     tools: BTreeMap<Arc<str>, Tally>,
     changes: Vec<Change>,
@@ -256,8 +258,8 @@ impl Report {
         let mut text = format!("{calls} in {sessions}, under the policy {}\n", judge.version());
         if self.unknown > 0 {
             // Writing to a string cannot fail, here and below.
-            let _ =
-                writeln!(text, "of these, {} to an agent or a tool that no longer exists", count(self.unknown, "call"));
+            let what = "to an agent or a tool that the file does not have, or to a tool of an MCP server";
+            let _ = writeln!(text, "of these, {} not judged: {what}", count(self.unknown, "call"));
         }
         let width = self.tools.keys().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
         if !self.tools.is_empty() {
@@ -275,6 +277,7 @@ impl Report {
         }
         if self.changes.is_empty() {
             text.push_str("\nno call changes");
+            text.push_str(if self.unknown > 0 { ", of those that were judged" } else { "" });
             return text;
         }
         let changes = u64::try_from(self.changes.len()).unwrap_or(u64::MAX);
@@ -435,5 +438,22 @@ fn verdict_json(verdict: &Verdict) -> Value {
             })
         }
         _ => json!({ "verdict": said }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_engine::policy::Policy;
+
+    use super::*;
+
+    #[test]
+    fn p3_calls_that_only_a_running_server_could_judge_are_not_said_to_be_gone_or_unchanged() {
+        let judge = Judge::new(Policy::default(), []);
+        let text = Report { calls: 3, unknown: 2, ..Report::default() }.text(&judge);
+        assert!(text.contains("of these, 2 calls not judged") && text.contains("of an MCP server"), "{text}");
+        assert!(text.ends_with("no call changes, of those that were judged"), "{text}");
+        let text = Report { calls: 3, ..Report::default() }.text(&judge);
+        assert!(!text.contains("not judged") && text.ends_with("no call changes"), "{text}");
     }
 }

@@ -147,31 +147,43 @@ impl Seen {
 
 /// The changed parts other than `[auth]`.
 fn elsewhere(running: &Config, read: &Config) -> Vec<&'static str> {
+    // All fields, so that none is forgotten. A file that was read changes with the part that names it.
+    let Config {
+        locale,
+        server,
+        store,
+        store_keys,
+        models,
+        agents,
+        tools,
+        mcp,
+        guardrails,
+        workspace,
+        computer,
+        rules: _,
+        tokens: _,
+        jwt: _,
+        tracing,
+        webhooks,
+        files: _,
+        warnings: _,
+    } = read;
     let parts = [
-        ("locale", running.locale != read.locale),
-        ("[server]", running.server != read.server),
-        ("[store]", running.store != read.store),
-        ("[models]", running.models != read.models),
-        ("[agents]", running.agents != read.agents),
+        ("locale", running.locale != *locale),
+        ("[server]", running.server != *server),
+        ("[store]", running.store != *store || running.store_keys != *store_keys),
+        ("[models]", running.models != *models),
+        ("[agents]", running.agents != *agents),
         ("[policy]", rules(running) != rules(read)),
-        ("[tools]", running.tools != read.tools),
-        ("[guardrails]", running.guardrails != read.guardrails),
-        ("[computer]", running.computer != read.computer),
-        ("[workspace]", running.workspace != read.workspace),
-        ("[mcp]", running.mcp != read.mcp),
-        ("[tracing]", running.tracing != read.tracing),
-        ("[webhooks]", running.webhooks != read.webhooks),
+        ("[tools]", running.tools != *tools),
+        ("[guardrails]", running.guardrails != *guardrails),
+        ("[computer]", running.computer != *computer),
+        ("[workspace]", running.workspace != *workspace),
+        ("[mcp]", running.mcp != *mcp),
+        ("[tracing]", running.tracing != *tracing),
+        ("[webhooks]", running.webhooks != *webhooks),
     ];
-    let named: Vec<&str> = parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect();
-    let same = Config {
-        tokens: running.tokens.clone(),
-        jwt: running.jwt.clone(),
-        rules: running.rules.clone(),
-        files: running.files.clone(),
-        warnings: running.warnings.clone(),
-        ..read.clone()
-    };
-    if named.is_empty() && same != *running { vec!["other parts"] } else { named }
+    parts.into_iter().filter(|(_, other)| *other).map(|(name, _)| name).collect()
 }
 
 /// The rules without their line numbers: a file with lines inserted above them has the same policy.
@@ -205,5 +217,24 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         write(&path, "cccc");
         assert!(Stamp::of(&path) != replaced, "the same file with other words");
+    }
+
+    #[test]
+    fn c_every_changed_part_is_named_and_a_key_of_the_store_is_one_of_its_part() {
+        let dir = tempfile::tempdir().expect("directory");
+        fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).expect("script");
+        let key = |name: &str| Some(if name == "NEW" { "0e" } else { "0f" }.repeat(32));
+        let parsed = |text: &str| {
+            let all =
+                format!("{text}[models.m]\nprovider = \"scripted\"\nscript = \"s.json\"\n[agents.a]\nmodel = \"m\"\n");
+            Config::parse(&all, "c.toml", dir.path(), &key).expect("configuration")
+        };
+        let old = "[[store.keys]]\nid = \"old\"\nkey_env = \"OLD\"\n";
+        let new = format!("[[store.keys]]\nid = \"new\"\nkey_env = \"NEW\"\n{old}");
+        let running = parsed(old);
+        assert!(elsewhere(&running, &parsed(&format!("# a comment\n{old}"))).is_empty());
+        assert_eq!(elsewhere(&running, &parsed(&new)), ["[store]"]);
+        let both = parsed(&format!("[server]\nkeep_days = 9\n{new}"));
+        assert_eq!(elsewhere(&running, &both), ["[server]", "[store]"]);
     }
 }

@@ -181,7 +181,14 @@ pub(crate) fn refusal(who: &str, text: &str, hint: impl FnOnce(&str) -> String) 
     let (detail, code) = (problem["detail"].as_str()?, problem["code"].as_str()?);
     // A malformed argument that only the server can judge, such as a cursor.
     let exit = if matches!(code, "invalid_message" | "invalid_session_id") { Exit::Usage } else { of_code(code) };
-    Some(Failure::new(exit, visible(&format!("{who} says: {detail} ({code}){}", hint(code)))))
+    let mut failure = Failure::new(exit, visible(&format!("{who} says: {detail} ({code}){}", hint(code))));
+    failure.is_temporary |= is_temporary(code);
+    Some(failure)
+}
+
+/// Whether the same may succeed later.
+fn is_temporary(code: &str) -> bool {
+    matches!(code, "store_unavailable" | "outcome_unknown" | "shutting_down" | "request_timeout" | "too_busy")
 }
 
 /// The exit code for a refusal.

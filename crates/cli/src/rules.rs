@@ -1,7 +1,10 @@
 //! The policy of a configuration, as `check` prints it: its version, and each rule in one line.
 
 use countersign_core::{
-    call::{gate::Ask, reviewer::Reviewer},
+    call::{
+        gate::{Ask, Risk},
+        reviewer::Reviewer,
+    },
     journal::record::Kind,
 };
 use countersign_engine::policy::Judge;
@@ -28,7 +31,7 @@ pub(crate) fn lines_for(config: &Config, rules: &[usize]) -> String {
 pub(crate) fn in_words(config: &Config, judge: &Judge, matches: &Matches<'_>) -> String {
     let mut text = format!("\npolicy {}", judge.version());
     match config.rules.len() {
-        0 => text.push_str(", of the tools alone: there are no [[policy.rules]]"),
+        0 => text.push_str(": only the tools' own approvals, since there are no [[policy.rules]]"),
         1 => text.push_str(", 1 rule"),
         n => text.push_str(&format!(", {n} rules: the first that matches counts")),
     }
@@ -93,6 +96,9 @@ fn how(ask: &Ask) -> String {
     if ask.not_self {
         said.push_str(", not the requester");
     }
+    if let Some((risk, _)) = Risk::NAMED.iter().find(|(_, risk)| Some(*risk) == ask.risk) {
+        said.push_str(&format!(", at {risk} risk"));
+    }
     match seconds(ask) {
         // The tool's own timeout counts, or else the default.
         None => {}
@@ -110,7 +116,7 @@ fn seconds(ask: &Ask) -> Option<u32> {
     (!ask.timeout.is_default()).then(|| Kind::Approval.timeout_seconds(ask.timeout))
 }
 
-/// The policy as JSON, with the file's keys.
+/// The policy as JSON, with the file's keys; what people are asked is called as on the wire (`escalate`).
 pub(crate) fn as_json(config: &Config, judge: &Judge, matches: &Matches<'_>) -> Value {
     let rule = |(i, rule): (usize, &ConfigRule)| {
         let hints: serde_json::Map<String, Value> = HINTS
@@ -144,6 +150,7 @@ pub(crate) fn as_json(config: &Config, judge: &Judge, matches: &Matches<'_>) -> 
                 said["escalate"] = json!(ask.escalate);
                 said["reminders"] = json!(ask.reminders);
                 said["reassign"] = json!(ask.reassign);
+                said["risk"] = json!(ask.risk);
             }
         }
         said

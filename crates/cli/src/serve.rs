@@ -65,12 +65,13 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
 }
 
 /// Keeps other programs of the same user out of this one's memory and environment, in which its secrets are: without
-/// this, a tool could read `/proc/PID/environ` of the server that started it. A program of the superuser still can. It
-/// writes no core dump either.
-fn keep_memory_private() {
+/// this, a tool could read `/proc/PID/environ` of the server that started it, and an MCP server that of a command. A
+/// program of the superuser still can. It writes no core dump either.
+pub(crate) fn keep_memory_private() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "programs of this user, tools among them, can read the server's environment");
+        let what = "programs of this user, tools among them, can read the environment of this one";
+        crate::terminal::tell(&format!("warning: {what}: {error}"));
     }
 }
 
@@ -85,7 +86,6 @@ fn outlive_long_files() {
 /// Runs a server on its own threads, and its sessions, whose handle it gets, on others, so that long arguments do
 /// not delay connections.
 pub(crate) fn on_threads<S: Future<Output = Outcome>>(traces: Traces, serve: impl FnOnce(Handle) -> S) -> Outcome {
-    keep_memory_private();
     let threads = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.map_err(|error| format!("the server cannot start: {error}"))
@@ -138,12 +138,15 @@ async fn serve_until_told(config: Config, serve: &Serve, seen: Seen, sessions: H
             return Ok(());
         }
     };
-    say(&format!("listening on http://{address}"))?;
+    // Calls may have begun: a full disk is no reason to end in the middle of them.
+    if let Err(failure) = say(&format!("listening on http://{address}")) {
+        tracing::warn!("listening on http://{address}, which standard output does not take: {}", failure.text);
+    }
     notify::ready();
     if config.is_open() {
         tracing::warn!(
-            "without [auth] only this machine can reach the server, and every user of it may do everything; so may \
-             whoever a proxy on it lets in"
+            "without [auth] only this machine can reach the server, and everybody on it may do everything; so may \
+             anyone whom a proxy on it lets in"
         );
     } else if expects_tls(address.ip()) {
         tracing::warn!("{TLS_EXPECTED}");

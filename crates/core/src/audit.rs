@@ -37,6 +37,7 @@ use crate::{
     },
     limits,
     number::{CallNo, RunNo},
+    time::Millis,
 };
 
 /// An event for the log, before it has its position there.
@@ -44,11 +45,46 @@ use crate::{
 pub struct Event {
     session_id: Arc<str>,
     tenant: Option<Arc<str>>,
-    entry: Arc<Entry>,
-    /// The index of its record.
-    record: usize,
-    /// The call that ended, or that a rule decided.
-    call: Option<Box<Called>>,
+    source: Source,
+}
+
+/// Where an event comes from.
+#[derive(Clone, Debug)]
+enum Source {
+    /// A record of the journal.
+    Record {
+        entry: Arc<Entry>,
+        /// Its index in the entry.
+        record: usize,
+        /// The call that ended, or that a rule decided.
+        call: Option<Box<Called>>,
+    },
+    /// The end of the journal itself, after its last position.
+    Deletion { pos: u64, of: Box<Deletion> },
+}
+
+/// A session's deletion.
+#[derive(Clone, Debug)]
+pub struct Deletion {
+    /// Why.
+    pub reason: Deleted,
+    /// Who asked for it.
+    pub by: Option<Arc<str>>,
+    /// When.
+    pub at: Millis,
+    /// How it came into the store, as for an [`Entry`].
+    pub via: Option<&'static str>,
+}
+
+/// Why a session was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "AuditDeleted")]
+pub enum Deleted {
+    /// Somebody asked for it.
+    Requested,
+    /// It had been unused for as long as sessions are kept.
+    Expired,
 }
 
 #[derive(Clone, Debug)]
@@ -74,8 +110,9 @@ impl Called {
     }
 }
 
-/// A record of the log.
+/// A record of the log. Nothing else can stand beside its members: no hash would cover it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AuditRecord {
     /// Its number, from 1 without gaps, over all sessions of a store.
     pub n: u64,
@@ -192,7 +229,9 @@ pub fn events(before: &State, entries: &[Arc<Entry>]) -> Vec<Event> {
                     }
                 }
                 (_, Some(number)) => {
-                    let reviewed = |call: &&Call| call.ask.is_some() || call.by_rule;
+                    // Nobody was asked about a call that was allowed and then lost, until it was lost.
+                    let is_lost = matches!(told, Record::CallLost { .. });
+                    let reviewed = |call: &&Call| is_lost || call.ask.is_some() || call.by_rule || call.shown.is_some();
                     if let Some(call) = state.call(number).filter(reviewed) {
                         events.push(Event::of(&state, entry, record, Some(Called::of(call))));
                     }
@@ -246,8 +285,19 @@ fn call_of(record: &Record) -> Option<CallNo> {
 
 impl Event {
     fn of(state: &State, entry: &Arc<Entry>, record: usize, call: Option<Called>) -> Event {
-        let (session_id, tenant) = (state.session_id.clone(), state.tenant.clone());
-        Event { session_id, tenant, entry: entry.clone(), record, call: call.map(Box::new) }
+        Event::from(state, Source::Record { entry: entry.clone(), record, call: call.map(Box::new) })
+    }
+
+    /// The deletion of a session in this state; `None` if nothing has ever run in it: the log says nothing else about it,
+    /// and whoever makes and deletes sessions without end adds nothing.
+    #[must_use]
+    pub fn deleted(state: &State, deletion: Deletion) -> Option<Event> {
+        let is_told = state.turns > 0 || state.run.is_some() || state.forked_from.is_some();
+        is_told.then(|| Event::from(state, Source::Deletion { pos: state.pos, of: Box::new(deletion) }))
+    }
+
+    fn from(state: &State, source: Source) -> Event {
+        Event { session_id: state.session_id.clone(), tenant: state.tenant.clone(), source }
     }
 
     /// The tenant of the session it is about.

@@ -86,8 +86,8 @@ pub const QUEUED_MESSAGES: usize = 32;
 pub const QUEUED_BYTES: usize = 16 * 1024 * 1024;
 /// How much of a received name or value an error repeats, in characters.
 pub const ECHO_CHARS: usize = 200;
-/// Most bytes of a page of rows that may be long: messages of a history, requests in the inbox, records of the audit log.
-/// A page ends before the row that would exceed this, and has at least one.
+/// Most bytes of a page of rows that may be long: messages of a history, requests in the inbox, standing rules,
+/// records of the audit log. A page ends before the row that would exceed this, and has at least one.
 pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Longest `request_id` or `Idempotency-Key`.
 pub const REQUEST_ID_BYTES: usize = 200;

@@ -210,7 +210,7 @@ texts! {
     McpDown = "mcp_down",
     /// An MCP server whose tools could not be listed again before a call: `server`, `error`.
     McpUnlisted = "mcp_unlisted",
-    /// An MCP server whose connection ended in the middle of a call: `server`.
+    /// A call to an MCP server that was sent and has no answer: `server`.
     McpLost = "mcp_lost",
     /// An MCP server that took too long: `server`, `seconds`.
     McpTooLong = "mcp_too_long",

@@ -7,6 +7,9 @@
 //!
 //! Schemas, conditions, digests and types that serde buffers therefore get what serde_json makes without either
 //! feature, and `cargo xtask test` runs the tests of the core and of the library once in a build that has both.
+//!
+//! With `raw_value`, which is needed here, serde_json reads another value in place of an object with a member of its own
+//! (`OWN_MEMBERS`): what comes from outside must have none.
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::LazyLock};
 
@@ -143,6 +146,43 @@ impl<'de> Visitor<'de> for Once<'_> {
     }
 }
 
+/// How serde_json begins the names of members that are its own. In place of an object with one it reads what the member's
+/// text says, as JSON: a program would get another value than a person was shown.
+pub(crate) const OWN_MEMBERS: &str = "$serde_json::private::";
+/// The name under which it asks for raw text.
+pub(crate) const RAW_TEXT: &str = "$serde_json::private::RawValue";
+
+/// Whether an object of a JSON text, at any depth, has a member with such a name: nobody has counted the values in its
+/// text.
+#[must_use]
+pub fn has_own_members(text: &str) -> bool {
+    let is_own = |name: &str| {
+        // Most names have no escapes.
+        (name.contains('\\') || name[1..].starts_with(OWN_MEMBERS))
+            && serde_json::from_str::<String>(name).is_ok_and(|name| name.starts_with(OWN_MEMBERS))
+    };
+    let mut rest = text;
+    while let Some(at) = rest.find('"') {
+        let (string, after) = rest[at..].split_at(string_bytes(&rest[at..]));
+        if after.trim_start().starts_with(':') && is_own(string) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// The length of the string with which a JSON text begins, its quotes too.
+fn string_bytes(json: &str) -> usize {
+    let mut escaped = false;
+    let end = json.bytes().skip(1).position(|byte| {
+        let closes = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        closes
+    });
+    end.map_or(json.len(), |end| end + 2)
+}
+
 fn is_beyond_doubles(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64().is_none(),
@@ -190,6 +230,22 @@ mod tests {
         ] {
             assert_eq!(member_twice(text).as_deref(), twice, "{text}");
         }
+    }
+
+    #[test]
+    fn r1_r9_members_of_serde_jsons_own_are_found_however_they_are_written() {
+        for (text, has) in [
+            (r#"[{"a":{"$serde_json::private::RawValue":"1"}}]"#, true),
+            (r#"{"b\"":1.5,"\u0024serde_json::private::Number" : "1"}"#, true),
+            (r#"{"\u0024serde_json":["$serde_json::private::RawValue"],"\\":"$serde_json::private::Number"}"#, false),
+            (r#"{"$serde_json::private::RawVal"#, false),
+            ("{\"", false),
+        ] {
+            assert_eq!(has_own_members(text), has, "{text}");
+        }
+        // What the check is for.
+        let read: Value = serde_json::from_str(r#"{"$serde_json::private::RawValue":"[1]"}"#).expect("JSON");
+        assert_eq!(read, serde_json::json!([1]));
     }
 
     /// As it is written where neither feature is enabled.

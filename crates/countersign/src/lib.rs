@@ -238,6 +238,7 @@ pub use countersign_core::{
     approval::{
         decision::Decision,
         principal::{Principal, PrincipalKind},
+        rule::Always,
     },
     call::{args::Args, gate::DecisionType},
     content::{Content, Image, ImageError, MediaType, Part},
@@ -416,8 +417,9 @@ pub mod run {
         wire::event::{HeldTurn, Request, RunFailure, StopReason},
     };
     pub use countersign_runtime::run::{
-        ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, ListPage, NewDecision, NewMessage,
-        NewRetry, NewSession, Reply, Runs, Runtime, SessionQuery, SessionRow, SessionView, Stored, TurnOutcome,
+        ApprovalQuery, ApprovalStatus, ApprovalView, AuditCheck, AuditError, CheckpointQuery, EditedCall, ForkEdit,
+        ListPage, NewDecision, NewFork, NewMessage, NewRetry, NewSession, Reply, Runs, Runtime, SessionQuery,
+        SessionRow, SessionView, Stored, TurnOutcome,
     };
 }
 
@@ -456,7 +458,7 @@ pub mod store {
 /// Tools: what an agent can do, which calls need approval, and how a call runs.
 pub mod tool {
     pub use countersign_core::call::{
-        display::ContentMessage,
+        display::{ContentMessage, StreamRule},
         preview::{Preview, PreviewKind},
         template::Template,
     };
@@ -473,7 +475,7 @@ pub mod tool {
         pub use countersign_tools::builtin::Chromium;
         #[cfg(feature = "http")]
         pub use countersign_tools::builtin::{
-            Button, Computer, ComputerAction, Environment, Hosts, Point, Screenshot, computer,
+            Button, Computer, ComputerAction, Environment, Hosts, Point, Screenshot, computer, each_action,
         };
         pub use countersign_tools::builtin::{
             Shell, Workspace, apply_patch, ask_user_question, edit_file, list_files, read_file, share_thought, shell,

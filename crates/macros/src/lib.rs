@@ -78,7 +78,8 @@ pub fn route(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// - Its arguments are the tool's, with the schema of their types (`Deserialize` and `JsonSchema`); they form the
-///   struct `GetWeatherArgs`. An `Option` may be omitted. Doc comments on them, and their serde and schemars
+///   struct `GetWeatherArgs`. An `Option` may be omitted, and a call or an edit with any other argument is refused,
+///   unless an argument has `#[serde(flatten)]` or an `alias`. Doc comments on them, and their serde and schemars
 ///   attributes, are moved to the fields of the struct. The function's doc comment is the tool's description.
 /// - It may take a `ToolContext` first: its call, and the application's own data.
 /// - It returns anything serializable: a text unchanged, anything else as JSON. If it returns a `Result`, also

@@ -1,9 +1,9 @@
 //! `#[tool]`: an async function as a tool.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Pat, Path, Token, Type,
+    Attribute, Error, Expr, ExprClosure, FnArg, Ident, ItemFn, LitInt, LitStr, Meta, Pat, Path, Token, Type,
     meta::ParseNestedMeta, parse::Parser as _, spanned::Spanned as _, token::Paren,
 };
 
@@ -217,6 +217,13 @@ fn is_named(of: &Type, name: &str) -> bool {
     matches!(of, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == name))
 }
 
+/// Whether it takes arguments under names that its schema does not have: all that no other one has, or an alias.
+fn takes_other_names(argument: &Argument) -> bool {
+    let names = |token| matches!(token, TokenTree::Ident(name) if name == "flatten" || name == "alias");
+    let mut serde = argument.attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
+    serde.any(|attribute| matches!(&attribute.meta, Meta::List(list) if list.tokens.clone().into_iter().any(names)))
+}
+
 /// The text of doc comments: lines of a paragraph are joined.
 fn documented(attributes: &[Attribute]) -> String {
     let mut text = String::new();
@@ -292,11 +299,14 @@ fn written(function: &ItemFn, options: &Options, context: bool, arguments: &[Arg
         quote!(#(#docs)*)
     };
     let unused = arguments.is_empty().then(|| quote!(let _ = &__args;));
+    // What a reviewer sees is what the function gets: an argument that it does not have is not dropped in silence.
+    let strict = (!arguments.iter().any(takes_other_names)).then(|| quote!(#[serde(deny_unknown_fields)]));
     quote! {
         #[doc = #about]
         #[derive(#here::serde::Deserialize, #here::schemars::JsonSchema #(, #derived)*)]
         #[serde(crate = "::countersign::tool::__private::serde")]
         #[schemars(crate = "::countersign::tool::__private::schemars")]
+        #strict
         #[allow(dead_code, missing_docs)]
         #seen struct #args {
             #(#fields)*

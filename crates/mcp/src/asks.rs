@@ -22,10 +22,12 @@ use serde_json::{
 const MESSAGE_CHARS: usize = 8000;
 /// Longest address, in characters.
 const URL_CHARS: usize = 4000;
+/// Longest name, in characters: it is recorded, and shown with the question.
+const NAME_CHARS: usize = 200;
 
 /// The question as people see it: its server, its text, and the schema of the answer. An error says why it is not
-/// asked: it could not be shown in full, no answer to it could be checked, or its address or its form repeats a secret,
-/// which is redacted in its text and in the form's descriptions.
+/// asked: it could not be shown in full, no answer to it could be checked, or its name, its address or its form repeats a
+/// secret, which is redacted in its text and in the form's descriptions.
 ///
 /// An answer is `{"action": "accept", "content": …}`, where the content fits the server's schema, or `{"action":
 /// "decline"}`, or `{"action": "cancel"}`, which is also the answer on a timeout.
@@ -35,6 +37,10 @@ pub(super) fn question(
     params: &ElicitRequestParams,
     secrets: &Secrets,
 ) -> Result<InputQuestion, String> {
+    bounded("name", name, NAME_CHARS)?;
+    if !secrets.are_not_in(name) {
+        return Err("its name repeats a secret of the server's declaration".to_owned());
+    }
     let said = |message: &String| secrets.redact_said(message.clone());
     let (payload, content) = match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -194,6 +200,9 @@ mod tests {
         let at = |url: &str| ask(json!({ "mode": "url", "message": "Log in", "url": url, "elicitationId": "1" }));
         assert!(at("https://a.example/?key=t0ken-of-shop").unwrap_err().contains("secret"));
         assert!(at("https://a.example/?key=other").is_ok());
+        let params = json!({ "mode": "url", "message": "Log in", "url": "https://a.example/", "elicitationId": "1" });
+        let named = question("shop", "t0ken-of-shop", &serde_json::from_value(params).unwrap(), &secrets);
+        assert!(named.unwrap_err().contains("its name repeats a secret"));
     }
 
     #[test]
@@ -216,5 +225,16 @@ mod tests {
         let ask = |chars| of(json!({ "mode": "form", "message": "ơ".repeat(chars), "requestedSchema": schema }));
         assert!(ask(MESSAGE_CHARS).is_ok());
         assert!(ask(MESSAGE_CHARS + 1).unwrap_err().contains("8001 characters"));
+    }
+
+    /// It is the server's own, recorded with each of its requests and shown with it.
+    #[test]
+    fn s13_r9_a_question_with_a_long_name_is_not_asked() {
+        let params =
+            json!({ "mode": "form", "message": "x", "requestedSchema": { "type": "object", "properties": {} } });
+        let params = serde_json::from_value(params).unwrap();
+        let named = |chars| question("shop", &"ơ".repeat(chars), &params, &Secrets::default());
+        assert!(named(NAME_CHARS).is_ok());
+        assert!(named(NAME_CHARS + 1).unwrap_err().contains("its name has 201 characters"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, io, sync::Arc};
 
-use countersign_core::{limits::JSON_VALUES, values::Values};
+use countersign_core::{limits::JSON_VALUES, plain, values::Values};
 use rmcp::{
     RoleClient,
     model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage},
@@ -120,26 +120,38 @@ fn message(line: Line, text: &[u8], warnings: &Warnings) -> Option<ServerJsonRpc
         if text.is_empty() {
             return None;
         }
-        let kept = std::str::from_utf8(text).ok().and_then(digits::kept);
-        match serde_json::from_slice(kept.as_deref().map_or(text, str::as_bytes)) {
+        match read(text) {
             Ok(message) => return Some(message),
-            Err(error) => tracing::debug!(%error, "a line of an MCP server is not a message of the protocol"),
+            Err(error) => tracing::debug!(error, "a line of an MCP server is not a message of the protocol"),
         }
         UNREADABLE
     };
     line.answered(wrong)
 }
 
+fn read(text: &[u8]) -> Result<ServerJsonRpcMessage, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    if plain::has_own_members(text) {
+        return Err("it has a reserved member".to_owned());
+    }
+    serde_json::from_str(digits::kept(text).as_deref().unwrap_or(text)).map_err(|error| error.to_string())
+}
+
 /// The replacement for a message that did not arrive as a line: an error for the request that it answers, or nothing,
-/// if it has too many values; the same with all its digits, if it would lose some. `None`: it is read as it is.
+/// if it has too many values, or some that nobody can count; the same with all its digits, if it would lose some.
+/// `None`: it is read as it is.
 pub(super) fn in_place(text: &str, warnings: &Warnings) -> Option<Option<String>> {
     let line = Line::of(text.as_bytes());
     // Its bytes are bounded before: one of exactly as many as are read has no more values than others.
-    if !line.has_too_many() {
+    let wrong = if line.has_too_many() {
+        line.warn(warnings);
+        TOO_MANY
+    } else if plain::has_own_members(text) {
+        UNREADABLE
+    } else {
         return digits::kept(text).map(Some);
-    }
-    line.warn(warnings);
-    Some(line.answered(TOO_MANY).and_then(|error| serde_json::to_string(&error).ok()))
+    };
+    Some(line.answered(wrong).and_then(|error| serde_json::to_string(&error).ok()))
 }
 
 /// The same for an event of a stream. One that cannot be read is replaced by an error for the request that it answers:
@@ -377,7 +389,8 @@ mod tests {
     #[test]
     fn s13_an_event_that_cannot_be_read_is_an_error_for_its_request_and_is_not_waited_for() {
         let nan = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{"x":NaN}}}"#;
-        for text in [nan.to_owned(), nan.replace(',', ",\n")] {
+        let hidden = nan.replace("NaN", r#"{"\u0024serde_json::private::RawValue":"[[],[]]"}"#);
+        for text in [nan.to_owned(), nan.replace(',', ",\n"), hidden] {
             let instead = in_place_of_event(&text, &Warnings::default()).flatten().expect("an error");
             assert_eq!(serde_json::from_str::<Value>(&instead).expect("JSON"), error(&json!(7), UNREADABLE));
         }
@@ -406,6 +419,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"structuredContent":{"x":NaN}}}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"error":"it broke"}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"cut"#, Some(json!(7))),
+            // Its values are in a string, where nobody has counted them.
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"$serde_json::private::RawValue":"[[],[]]"}}"#, Some(json!(7))),
             (r#"{"jsonrpc":"2.0","id":7,"method":"roots/li"#, None),
             (r#"{"jsonrpc":"2.0","id":{},"result":{}}"#, None),
             ("Listening on standard input", None),

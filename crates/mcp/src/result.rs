@@ -1,6 +1,6 @@
 //! Converts a server's result into text for the model.
 
-use countersign_core::plain::as_plain;
+use countersign_core::{plain::as_plain, values::Values};
 use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ResourceContents, ServerResult};
 use serde_json::{Value, json};
 
@@ -72,10 +72,15 @@ fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
 
 /// Whether a text is this value: a string unchanged, or JSON, with its numbers as far as the value has kept them.
 fn is(text: &str, value: &Value) -> bool {
+    if value.as_str() == Some(text) {
+        return true;
+    }
+    // The message was counted, and in it this is one value.
+    if Values::are_too_many_in(text) {
+        return false;
+    }
     let json = digits::as_strings(text);
-    value.as_str() == Some(text)
-        || serde_json::from_str::<Value>(json.as_deref().unwrap_or(text))
-            .is_ok_and(|said| as_plain(&said) == as_plain(value))
+    serde_json::from_str::<Value>(json.as_deref().unwrap_or(text)).is_ok_and(|said| as_plain(&said) == as_plain(value))
 }
 
 fn block(block: &ContentBlock) -> String {

@@ -54,7 +54,13 @@ impl Reach {
             values.filter(|(_, given)| !given.is_secret).map(|(name, given)| (&**name, given.value.expose())).collect()
         }
         let reached = match self {
-            Reach::Stdio(Program { command, cwd, env, .. }) => json!([command, cwd, open(env.iter())]),
+            Reach::Stdio(Program { command, cwd, env, .. }) => {
+                // A name need not be a text.
+                let folder = |cwd: &PathBuf| -> Value {
+                    cwd.to_str().map_or_else(|| json!(cwd.as_os_str().as_encoded_bytes()), Into::into)
+                };
+                json!([command, cwd.as_ref().map(folder), open(env.iter())])
+            }
             Reach::Http(Address { url, headers, .. }) => {
                 json!([url.trim(), open(headers.iter().map(|(name, value)| (name, value)))])
             }
@@ -380,6 +386,12 @@ mod tests {
             McpServer::stdio("shop", ["shop"]).env_text("PLACE", "test").env("KEY", ApiKey::new("a")),
         ] {
             assert_ne!(of(program()), of(other));
+        }
+        #[cfg(unix)]
+        {
+            use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+            let [one, other] = [b"/srv/\xff", b"/srv/\xfe"].map(|name| OsStr::from_bytes(name));
+            assert_ne!(of(program().cwd(one)), of(program().cwd(other)));
         }
         let address = || McpServer::http("shop", "https://mcp.example.com/test").header_text("x-place", "test");
         let renewed = address().bearer(ApiKey::new("b")).header("x-key", ApiKey::new("c"));

@@ -13,7 +13,7 @@ use reqwest::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use countersign_core::values::Values;
+use countersign_core::{plain::has_own_members, values::Values};
 use countersign_engine::{
     key::ApiKey,
     model::{ModelConfigError, ModelError},
@@ -284,7 +284,7 @@ struct Body {
 impl Body {
     fn read(body: &str) -> Option<Body> {
         // Not all that is read here has been counted before.
-        if Values::are_too_many_in(body) {
+        if Values::are_too_many_in(body) || has_own_members(body) {
             return None;
         }
         // Some servers wrap the object in an array.

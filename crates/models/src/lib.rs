@@ -26,6 +26,8 @@ pub mod openai_chat;
 #[cfg(feature = "http")]
 mod origin;
 #[cfg(feature = "http")]
+mod parameters;
+#[cfg(feature = "http")]
 mod reading;
 #[cfg(feature = "http")]
 mod scan;

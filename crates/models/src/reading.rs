@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use countersign_core::{
     journal::record::{Cut, Usage},
-    limits,
+    limits, plain,
     values::Values,
 };
 use countersign_engine::model::{ModelError, ModelEvent};
@@ -60,13 +60,16 @@ pub(super) fn take_whole(
     reader.take_whole(json, ready)
 }
 
-/// Refuses what has too many values before any of it is parsed.
+/// Refuses what has too many values, or some that nobody has counted, before any of it is parsed.
 fn bounded(what: &str, json: &str) -> Result<(), ModelError> {
-    if Values::are_too_many_in(json) {
-        let limit = limits::JSON_VALUES;
-        return Err(ModelError::permanent(format!("the provider sent {what} of more than {limit} JSON values")));
-    }
-    Ok(())
+    let wrong = if Values::are_too_many_in(json) {
+        format!("of more than {} JSON values", limits::JSON_VALUES)
+    } else if plain::has_own_members(json) {
+        "with a member whose name is reserved".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ModelError::permanent(format!("the provider sent {what} {wrong}")))
 }
 
 /// Why an answer could not be read.

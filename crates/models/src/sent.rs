@@ -29,6 +29,13 @@ pub(super) fn join(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
+/// Tells a model in its instructions what its final answer must be, where the provider cannot enforce it.
+pub(super) fn tell_schema(instructions: &mut String, schema: &serde_json::Value) {
+    let told = "When you give your final answer, it must be one JSON value that fits this JSON Schema, and nothing else: no \
+                words around it and no code fence.";
+    join(instructions, &format!("{told}\n{schema}"));
+}
+
 /// The arguments of a call as they are sent back. Arguments refused here are refused by servers too, which are no less
 /// strict: deep nesting, half of a character, numbers beyond any float.
 pub(super) fn arguments(call: &ToolUse) -> &str {

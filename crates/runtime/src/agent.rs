@@ -16,9 +16,12 @@ use std::{
 use countersign_core::{
     call::{args::Args, schema::schema_of},
     content::TakesImages,
-    journal::draft::{CallResult, Catalog, ContextLimit, ToolFacts},
+    journal::{
+        draft::{CallResult, Catalog, ContextLimit, ToolFacts},
+        state::State,
+    },
     limits,
-    number::CallNo,
+    number::{CallNo, RunNo},
     tokens,
 };
 use futures::future::join_all;
@@ -93,8 +96,8 @@ pub enum OnCut {
     End,
     /// The turn fails (`model_error`).
     Fail,
-    /// The model is asked to continue text cut at the token limit, up to 8 times and within `max_turns`; any other
-    /// incomplete answer is accepted as it is.
+    /// The model is asked to continue text cut at the token limit, up to 8 times, within `max_turns` and the run's limits
+    /// of tokens and cost; any other incomplete answer is accepted as it is.
     Continue,
 }
 
@@ -392,6 +395,14 @@ impl Agents {
         self.get(name)?.agent.graph.as_ref().map(|graph| graph.any().clone())
     }
 
+    /// The custom loop that a turn is in. The calls of an answer pass the nodes of the agent that made them, even if
+    /// another agent answers next (spec S19).
+    pub(crate) fn loop_of(&self, state: &State) -> Option<Arc<dyn AnyGraph>> {
+        let next = self.agent_loop_of(&state.agent)?;
+        let call = state.calls_of(RunNo::ROOT).next();
+        Some(call.and_then(|call| self.agent_loop_of(&call.agent)).unwrap_or(next))
+    }
+
     /// Whether a model's provider runs this tool, so that approving a call is what makes it run. A tool that the
     /// agent does not have may belong to an agent that answered earlier.
     pub(crate) fn is_hosted(&self, agent: &str, tool: &str) -> bool {
@@ -426,6 +437,8 @@ impl Agents {
         for tool in self.by_name.values().flat_map(|ready| &ready.agent.tools) {
             tool.tool.session_ended(session_id);
         }
+        // Its turn may have ended only now, with no driver to see it.
+        self.forget(session_id);
     }
 
     /// Drops everything that tools keep for a call.
@@ -488,7 +501,9 @@ impl Catalog for Agents {
         Some((graph.name().clone(), node))
     }
     fn final_output(&self, agent: &str, results: &[CallResult<'_>]) -> Option<String> {
-        self.get(agent)?.agent.tool_use.last_word(results)
+        let ready = self.get(agent)?;
+        let own_name = |name: &str| ready.tool(name).map_or_else(|| name.into(), |tool| tool.name(name).into());
+        ready.agent.tool_use.last_word(results, own_name)
     }
     fn images(&self, agent: &str) -> Option<(Arc<str>, TakesImages)> {
         let agent = &self.get(agent)?.agent;

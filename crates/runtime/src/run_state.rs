@@ -34,6 +34,7 @@
 mod apart;
 mod compact;
 mod decide;
+mod decision_error;
 mod file;
 mod head;
 mod once;
@@ -63,7 +64,7 @@ use countersign_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub use self::decide::DecisionError;
+pub use self::decision_error::DecisionError;
 pub(crate) use self::{
     decide::{Staged, StagedAnswer},
     once::{Once, Taken},
@@ -251,6 +252,9 @@ impl RunState {
     /// interruptions stay pending; a running turn resumes when a runtime over the store is started, and a person is
     /// asked about a call whose outcome is unknown.
     ///
+    /// Decisions, answers and inputs made on the state are not part of the session before it resumes with them, so they
+    /// stay here: run this state, or its text, with that store, or make them again there.
+    ///
     /// # Errors
     /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
     pub async fn save(&self, store: &dyn Store) -> Result<(), RunStateError> {
@@ -299,34 +303,35 @@ impl RunState {
         context_of(&self.entries)
     }
 
-    /// The same state with other application data (spec S18), which the run's later states have too. Everything else
-    /// stays: interruptions, decisions, usage. With [`ContextStrategy::Replace`], decisions that have not taken effect
-    /// and those for the rest of the run are dropped.
+    /// Gives it other application data (spec S18), which the run's later states have too. Everything else stays:
+    /// interruptions, decisions, usage. With [`ContextStrategy::Replace`], decisions that have not taken effect and
+    /// those for the rest of the run are dropped.
     ///
     /// A store that already has the session keeps the data that the session began with, so a state taken from there
     /// ([`RunState::load`]) has the original data: replace it again.
     ///
     /// # Errors
-    /// The data cannot be written as JSON.
-    pub fn with_context(
-        mut self,
+    /// The data has no JSON that reads as the same data again, such as a number that is not finite. The state is then
+    /// unchanged.
+    pub fn set_context(
+        &mut self,
         context: &impl Serialize,
         strategy: ContextStrategy,
-    ) -> Result<RunState, serde_json::Error> {
-        self.set_context(serde_json::value::to_raw_value(context)?);
+    ) -> Result<(), serde_json::Error> {
+        AppContext::new(context)?.to_raw().into_iter().for_each(|json| self.put_context(json));
         if strategy == ContextStrategy::Replace {
             self.staged.clear();
             self.answers.clear();
             for rule in self.session.sticky.iter().map(|rule| rule.id).collect::<Vec<_>>() {
-                self.add(Draft::new(&self.session, self.session.updated_at).revoke(rule, None));
+                self.add(Draft::new(&self.session, self.session.updated_at).revoke(&[rule], None));
             }
         }
         // Suspended nodes may have used the earlier data: they start over.
         self.suspended = Suspended::default();
-        Ok(self)
+        Ok(())
     }
 
-    fn set_context(&mut self, json: Box<RawValue>) {
+    fn put_context(&mut self, json: Box<RawValue>) {
         if let Some(first) = self.entries.first_mut()
             && let Some(Record::SessionCreated(created)) = Arc::make_mut(first).records.first_mut()
         {
@@ -337,7 +342,9 @@ impl RunState {
     }
 
     /// Makes another agent answer from now on. Pending interruptions stay with the agents that made the requests (spec
-    /// S19).
+    /// S19), and open calls pass the nodes of the [graph](crate::agent::Agent::graph) of the agent that made them. An
+    /// agent that answers in the middle of a turn passes its own nodes; a turn that another agent's graph has begun
+    /// fails (`node_gone`) while an agent without one is to answer.
     pub fn set_current_agent(&mut self, agent: impl Into<Arc<str>>) {
         self.add(Draft::new(&self.session, self.session.updated_at).set_agent(agent.into()));
     }
@@ -457,7 +464,7 @@ impl RunState {
             RunState { stamp: stamp.clone(), max_turns: *max_turns, calls_when_taken: *calls_when_taken, ..self };
         let context = before.context();
         if context != state.context() {
-            context.to_raw().into_iter().for_each(|json| state.set_context(json));
+            context.to_raw().into_iter().for_each(|json| state.put_context(json));
         }
         state
     }

@@ -48,7 +48,7 @@ impl Connection {
     fn may_continue(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(place) = &self.place else { return Ok(()) };
         if place.must_go(context) {
-            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "its place was needed"));
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it has lost its place"));
         }
         if place.has_begun() {
             self.head = None;
@@ -84,6 +84,8 @@ impl AsyncRead for Connection {
             this.may_continue(context)?;
         } else if let Some(place) = &this.place {
             place.receives(buffer.filled().len() - before);
+            // It may have been this one that was closed.
+            this.may_continue(context)?;
         }
         polled
     }

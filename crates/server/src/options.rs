@@ -22,6 +22,8 @@ pub(crate) const SLOWEST_SENDER: u64 = 4 * 1024;
 /// Read buffer of a WebSocket, in bytes. Each idle connection holds one; a larger frame, which is rare, is read in
 /// pieces.
 pub(crate) const READ_AT_ONCE: usize = 8 * 1024;
+/// Bytes of messages and bodies that one principal has begun on all connections and not finished: seven of the largest.
+pub(crate) const UNFINISHED_BYTES: u64 = 64 * 1024 * 1024;
 /// Most frames combined into one write.
 pub(crate) const FRAMES_AT_ONCE: usize = 64;
 /// Seconds within which a request's body must arrive.

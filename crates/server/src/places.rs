@@ -3,6 +3,9 @@
 //! Nobody waits for a place. Where there is none, the connection without a token that was idle longest is closed:
 //! legitimate clients present one at once, and a client that holds connections open in silence loses them first. Where all
 //! have presented one, the principal with the most loses one, so that no authenticated client can keep others out.
+//!
+//! The unfinished messages and bodies of a principal are bounded over all its connections: beyond that, the connection with
+//! the most is closed.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +22,7 @@ use countersign_core::approval::principal::Principal;
 use futures::task::AtomicWaker;
 use tokio::time::Instant;
 
-use crate::options::ConnectionLimits;
+use crate::options::{ConnectionLimits, UNFINISHED_BYTES};
 
 /// Interval between log entries about connections closed or refused at a limit.
 const SAY_EVERY: Duration = Duration::from_secs(60);
@@ -38,8 +41,8 @@ struct Taken {
     last: u64,
     /// Connections without a token so far, ordered by last activity.
     unknown: BTreeMap<u64, Arc<Seat>>,
-    /// Connections by principal, in the order in which they authenticated.
-    known: HashMap<Who, BTreeMap<u64, Arc<Seat>>>,
+    /// Connections by principal.
+    known: HashMap<Who, Known>,
     known_in_all: usize,
     /// Connections by address.
     addresses: HashMap<IpAddr, usize>,
@@ -50,17 +53,28 @@ struct Taken {
 /// Tenant and subject of an authenticated principal.
 type Who = (Option<Arc<str>>, Option<Arc<str>>);
 
+/// The connections of one principal.
+#[derive(Default)]
+struct Known {
+    /// In the order in which they authenticated.
+    seats: BTreeMap<u64, Arc<Seat>>,
+    /// The sum of what is unfinished on them.
+    unfinished: Arc<AtomicU64>,
+}
+
 /// One connection.
 struct Seat {
     address: IpAddr,
     /// Its sequence number, or [`GONE`]. Changed only while [`Places::taken`] is held.
     at: AtomicU64,
-    /// The first principal to authenticate on it.
-    who: OnceLock<Who>,
+    /// The first principal to authenticate on it, and what is unfinished on all its connections.
+    who: OnceLock<(Who, Arc<AtomicU64>)>,
     /// Whether the whole head of a request has arrived.
     begun: AtomicBool,
     /// How many bytes have arrived.
     received: AtomicU64,
+    /// How many of those since the last whole message or body, once it is known whose they are.
+    unfinished: AtomicU64,
     /// Woken when it must close.
     waker: AtomicWaker,
 }
@@ -110,6 +124,7 @@ impl Places {
             who: OnceLock::new(),
             begun: AtomicBool::new(false),
             received: AtomicU64::new(0),
+            unfinished: AtomicU64::new(0),
             waker: AtomicWaker::new(),
         });
         *taken.addresses.entry(address).or_default() += 1;
@@ -139,8 +154,8 @@ impl Taken {
     fn close_of_whoever_has_most(&mut self, of: Option<IpAddr>) -> bool {
         let named = self.known.iter().filter(|(who, _)| who.1.is_some());
         let most = named
-            .filter_map(|(_, seats)| {
-                let mut there = seats.values().filter(|seat| of.is_none_or(|of| seat.address == of));
+            .filter_map(|(_, known)| {
+                let mut there = known.seats.values().filter(|seat| of.is_none_or(|of| seat.address == of));
                 let oldest = there.next()?;
                 Some((1 + there.count(), oldest))
             })
@@ -154,6 +169,21 @@ impl Taken {
         self.leave(seat);
         seat.waker.wake();
         self.say("closed");
+    }
+
+    /// Closes a principal's connection with the most unfinished bytes.
+    fn close_most_unfinished(&mut self, who: &Who) {
+        let seats = self.known.get(who).into_iter().flat_map(|known| known.seats.values());
+        let Some(most) = seats.max_by_key(|seat| seat.unfinished()).cloned() else { return };
+        self.leave(&most);
+        most.finishes();
+        most.waker.wake();
+        tracing::warn!(
+            tenant = ?who.0,
+            subject = ?who.1,
+            "a connection was closed: its principal has more than {} MiB of unfinished messages and bodies on all its connections",
+            UNFINISHED_BYTES >> 20
+        );
     }
 
     fn leave(&mut self, seat: &Seat) {
@@ -170,12 +200,12 @@ impl Taken {
     }
 
     fn give_up(&mut self, at: u64, seat: &Seat) {
-        let Some(who) = seat.who.get() else { return drop(self.unknown.remove(&at)) };
-        if let Some(seats) = self.known.get_mut(who)
-            && seats.remove(&at).is_some()
+        let Some((who, _)) = seat.who.get() else { return drop(self.unknown.remove(&at)) };
+        if let Some(known) = self.known.get_mut(who)
+            && known.seats.remove(&at).is_some()
         {
             self.known_in_all -= 1;
-            if seats.is_empty() {
+            if known.seats.is_empty() {
                 self.known.remove(who);
             }
         }
@@ -194,10 +224,24 @@ impl Taken {
     }
 }
 
+impl Seat {
+    fn unfinished(&self) -> u64 {
+        self.unfinished.load(Ordering::Relaxed)
+    }
+
+    fn finishes(&self) {
+        let finished = self.unfinished.swap(0, Ordering::Relaxed);
+        if let Some((_, all)) = self.who.get() {
+            all.fetch_sub(finished, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Visitor {
     /// The head of a request has arrived.
     pub(crate) fn begins(&self) {
         self.seat.begun.store(true, Ordering::Relaxed);
+        self.finishes();
         let mut taken = self.places.taken();
         let at = self.seat.at.load(Ordering::Relaxed);
         if let Some(seat) = taken.unknown.remove(&at) {
@@ -213,10 +257,18 @@ impl Visitor {
         let mut taken = self.places.taken();
         let at = self.seat.at.load(Ordering::Relaxed);
         if let Some(seat) = taken.unknown.remove(&at) {
-            let who = seat.who.get_or_init(|| (by.tenant.clone(), by.subject.clone())).clone();
-            taken.known.entry(who).or_default().insert(at, seat);
+            let who: Who = (by.tenant.clone(), by.subject.clone());
+            let known = taken.known.entry(who.clone()).or_default();
+            // It is unknown, so nobody has authenticated on it before.
+            let _ = seat.who.set((who, known.unfinished.clone()));
+            known.seats.insert(at, seat);
             taken.known_in_all += 1;
         }
+    }
+
+    /// A message, or a request's body, has arrived whole.
+    pub(crate) fn finishes(&self) {
+        self.seat.finishes();
     }
 
     /// How many bytes have arrived on the connection so far.
@@ -228,7 +280,16 @@ impl Visitor {
 impl Place {
     /// Bytes have arrived on the connection.
     pub(crate) fn receives(&self, bytes: usize) {
-        self.0.seat.received.fetch_add(bytes as u64, Ordering::Relaxed);
+        let Place(Visitor { places, seat }) = self;
+        let bytes = bytes as u64;
+        seat.received.fetch_add(bytes, Ordering::Relaxed);
+        let Some((who, all)) = seat.who.get() else { return };
+        // First to the sum, from which what is here may be taken at any time.
+        let sum = all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        seat.unfinished.fetch_add(bytes, Ordering::Relaxed);
+        if sum > UNFINISHED_BYTES {
+            places.taken().close_most_unfinished(who);
+        }
     }
 
     pub(crate) fn visitor(&self) -> Visitor {
@@ -253,6 +314,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.0.finishes();
         self.0.places.taken().leave(&self.0.seat);
     }
 }
@@ -352,6 +414,34 @@ mod tests {
         };
         assert_eq!((all, people), (3, 3));
         assert!(places.take(from(2)).is_some());
+    }
+
+    #[test]
+    fn r9_what_one_principal_has_not_finished_is_bounded_on_all_connections_together() {
+        let places = places(100, 100, 100);
+        let take = |name: &str| {
+            let place = places.take(from(1)).expect("a place");
+            place.visitor().is_known(&by(name));
+            place
+        };
+        let (other, held) = (take("minh"), [take("lan"), take("lan"), take("lan")]);
+        let third = UNFINISHED_BYTES as usize / 3;
+        other.receives(2 * third);
+        held[0].receives(third);
+        held[1].receives(third + 2);
+        held[2].receives(third - 2);
+        assert!(held.iter().all(|place| !place.is_gone()));
+        held[2].receives(3);
+        assert_eq!(held.each_ref().map(Place::is_gone), [false, true, false], "the one with the most goes");
+        // What is finished, or went with its connection, does not count.
+        held[0].visitor().finishes();
+        held[0].receives(third);
+        held[2].receives(third - 2);
+        assert!(!held[0].is_gone() && !held[2].is_gone() && !other.is_gone());
+        let next = take("lan");
+        drop(held);
+        next.receives(3 * third);
+        assert!(!next.is_gone());
     }
 
     #[test]

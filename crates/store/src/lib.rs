@@ -41,7 +41,7 @@ use std::{
 
 use countersign_core::{
     approval::rule::{Rule, RuleId},
-    audit::AuditRecord,
+    audit::{self, AuditRecord},
     journal::{
         record::{Entry, Millis},
         request_id::RequestId,
@@ -233,9 +233,14 @@ pub trait Store: Send + Sync {
     /// Rules that match, newest first.
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>>;
     /// Deletes a session and everything of it except its audit records; with `at`, only if its last entry is at that
-    /// position. Its id stays taken, so that no approval or request for it ever counts for another (spec R11). `false`:
-    /// there is none, or it ends elsewhere.
-    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// position. Its id stays taken, so that no approval or request for it ever counts for another (spec R11). The audit
+    /// log gets `told` in the same transaction (spec R8), if the session was [ever told about](audit::Event::deleted). `false`: there is none, or it ends elsewhere.
+    fn delete(
+        &self,
+        session_id: &str,
+        at: Option<u64>,
+        told: Option<&audit::Event>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
     /// Ids and last positions of at most `limit` sessions that were last used before `before`, longest ago first, and
     /// in which nothing can happen any more, automatically or by a decision: they are not running, nothing is pending
     /// in them, and no rule of theirs applies to other sessions at `now`. The default finds none.

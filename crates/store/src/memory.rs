@@ -1,5 +1,6 @@
 //! A store that forgets everything when the process ends: for tests, demos and throw-away agents.
 
+mod audit_log;
 mod deliveries;
 
 use std::{
@@ -8,7 +9,7 @@ use std::{
 };
 
 use countersign_core::{
-    audit::{self, Anchor, AuditRecord},
+    audit::{self, AuditRecord},
     journal::{
         record::{Entry, Millis},
         request_id::RequestId,
@@ -19,6 +20,7 @@ use countersign_core::{
 };
 use futures::{FutureExt as _, future, future::BoxFuture};
 
+use self::audit_log::AuditLog;
 use super::{
     Append, AuditRange, Due, Head, InterruptionFilter, InterruptionRow, PENDING, Page, Paged, PendingCount, RuleFilter,
     RuleName, RuleOwner, RuleRow, SessionFilter, Store, StoreError, Summary, Visible, Waypoint,
@@ -74,43 +76,6 @@ impl Reason {
         let subject = who.subject.clone().map(Who::Subject);
         let roles = who.reviewing().cloned().map(Who::Role);
         subject.into_iter().chain(roles).map(|one| Reason { tenant: who.tenant.clone(), who: one })
-    }
-}
-
-/// The audit records in order, hashed only as far as they were read: most never are.
-#[derive(Default)]
-struct AuditLog {
-    events: Vec<audit::Event>,
-    records: Vec<AuditRecord>,
-}
-
-impl AuditLog {
-    fn read(
-        &mut self,
-        of: Option<Option<&str>>,
-        range: AuditRange,
-        (limit, bytes): (usize, usize),
-    ) -> Result<Vec<AuditRecord>, StoreError> {
-        self.chain()?;
-        let mut room = Room::new(bytes);
-        let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let all = self.events.iter().zip(&self.records);
-        let ordered: Box<dyn Iterator<Item = (&audit::Event, &AuditRecord)>> = match range {
-            AuditRange::After(n) => Box::new(all.skip(place(n))),
-            AuditRange::Before(n) => Box::new(all.take(place(n.saturating_sub(1))).rev()),
-        };
-        let wanted = ordered.filter(|(event, _)| of.is_none_or(|tenant| event.tenant() == tenant));
-        let records = wanted.take(limit).map(|(_, record)| record);
-        Ok(records.take_while(|record| room.takes(record.body.get().len())).cloned().collect())
-    }
-
-    fn chain(&mut self) -> Result<(), StoreError> {
-        for event in self.events.iter().skip(self.records.len()) {
-            let last = self.records.last().map_or_else(Anchor::start, AuditRecord::anchor);
-            let record = audit::record(&last, &event.body());
-            self.records.push(record.ok_or_else(|| StoreError::Failed("an audit record is not JSON".to_owned()))?);
-        }
-        Ok(())
     }
 }
 
@@ -266,7 +231,7 @@ impl MemoryStore {
         }
         let told = audit::events(&before, &entries);
         if !told.is_empty() {
-            lock(&self.audit).events.extend(told);
+            lock(&self.audit).extend(told);
         }
         session.entries.extend(entries);
         session.after = after;
@@ -334,13 +299,14 @@ impl MemoryStore {
         }
     }
 
-    fn delete_now(&self, session_id: &str, at: Option<u64>) -> bool {
+    fn delete_now(&self, session_id: &str, at: Option<u64>, told: Option<&audit::Event>) -> bool {
         let mut shard = self.shard(session_id);
         if shard.get(session_id).is_some_and(|session| at.is_some_and(|at| at != session.entries.len() as u64)) {
             return false;
         }
         let Some((id, session)) = shard.sessions.remove_entry(session_id) else { return false };
         shard.deleted.insert(id);
+        lock(&self.audit).extend(told.cloned());
         {
             let mut due = lock(&self.due);
             for row in &session.interruptions {
@@ -588,8 +554,13 @@ impl Store for MemoryStore {
         ready(self.list_rules(&filter, &page))
     }
 
-    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
-        ready(Ok(self.delete_now(session_id, at)))
+    fn delete(
+        &self,
+        session_id: &str,
+        at: Option<u64>,
+        told: Option<&audit::Event>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        ready(Ok(self.delete_now(session_id, at, told)))
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {

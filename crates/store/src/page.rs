@@ -144,7 +144,13 @@ impl RuleRow {
         } else {
             self.session_id == older.session_id
         };
-        older.revoked_at.is_none() && same_sessions && self.rule.replaces(&older.rule)
+        // The owner may reject too, but that does not end a reviewer's rejection. A session without an owner has nobody
+        // to keep from it.
+        let asks = older.rule.not_self && self.subject.is_some() && self.rule.by == self.subject;
+        older.revoked_at.is_none()
+            && same_sessions
+            && !(asks && self.rule.is_everywhere())
+            && self.rule.replaces(&older.rule)
     }
 }
 

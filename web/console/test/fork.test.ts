@@ -3,11 +3,13 @@ import { act, createElement as h } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
 import { CountersignError } from "@countersign/client";
 import { PastButton } from "../src/components/PastButton.js";
-import { http } from "../src/state/connection.js";
+import { client, http } from "../src/state/connection.js";
+import { agents, sessionList } from "../src/state/lists.js";
 import { route } from "../src/state/route.js";
 import { PointEdit } from "../src/components/past/PointEdit.js";
 import { editableAt } from "../src/lib/past.js";
 import { click, show, write } from "./page.js";
+import { Socket } from "./socket.js";
 
 const point = (n: number) => ({ checkpoint: `p${n}`, after: "message", seq: n, at: "2026-01-01T00:00:00Z", pending: [] });
 const answers: { resolve: (session: never) => void; reject: (error: Error) => void }[] = [];
@@ -108,4 +110,23 @@ test("g6: another text at an earlier point stands where the text of the message 
     await click(page.querySelector(".past-edit button"));
     expect(onFork).toHaveBeenCalledWith({ message: sent });
   }
+});
+
+test("g6: what the server would refuse is not offered: a message where a graph runs, and continuing what is somebody else's", async () => {
+  vi.stubGlobal("WebSocket", Socket);
+  vi.spyOn(http, "checkpoints").mockResolvedValue({ checkpoints: [{ ...point(2), after: "end", status: "completed" }] as never, next: undefined });
+  agents.set([{ name: "trader" }] as never);
+  const of = (agent: string) => sessionList.set({ rows: [{ session_id: "s", agent, subject: "alice" }] as never, next: undefined, loaded: true });
+  of("newsletter");
+  const { page } = await pastOf();
+  await click(page.querySelector(".past-toggle"));
+  const offers = () => [page.querySelectorAll(".past-point > .button").length, page.querySelectorAll(".past-point textarea").length];
+  expect(offers()).toEqual([1, 0]);
+  await act(async () => of("trader"));
+  expect(offers()).toEqual([1, 1]);
+  const greet = (subject: string) =>
+    act(async () => Socket.last.receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 0, subject, roles: ["admin"] }));
+  client.connect();
+  await greet("bob");
+  expect(offers()).toEqual([0, 0]);
 });

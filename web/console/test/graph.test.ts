@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Drawing } from "@countersign/client";
 import { describe, expect, it } from "vitest";
+import { inWords } from "../src/lib/graphWords.js";
 import { layout, pathOf, widthOf, wrap } from "../src/lib/graph.js";
 
 const folder = join(import.meta.dirname, "../../../crates/core/tests/it/drawings");
@@ -61,6 +62,24 @@ describe("wrapping", () => {
       expect(lines.length).toBeGreaterThan(1);
       for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(90);
       expect(lines.join("").replaceAll(" ", "")).toBe(text.replaceAll(" ", ""));
+    }
+  });
+  it("g7: every label of the agents' own graphs has words in each language, and none is broken inside a word", () => {
+    const rust = readFileSync(join(folder, "../../../../runtime/src/graph/agent_loop.rs"), "utf8");
+    const ways = [...rust.matchAll(/^ +After\w+::\w+ => "([^"]+)",$/gm)].map(([, label]) => label!);
+    const labels = [...read("loop").edges.map((e) => e.label), ...ways, "for each"].filter((label) => label !== "");
+    expect(ways.length).toBeGreaterThan(8);
+    const edges = labels.map((label) => ({ from: "a", to: "b", label, conditional: true }));
+    const drawing: Drawing = { nodes: [], edges: [...edges, { from: "a", to: "b", label: "của tôi", conditional: true }], current: [] };
+    for (const language of ["en", "vi", "zh"] as const) {
+      const said = inWords(drawing, language).edges.map((e) => e.label);
+      labels.forEach((label, i) => expect(said[i] === label, `${label} in ${language}`).toBe(language === "en"));
+      expect(said.at(-1)).toBe("của tôi");
+      for (const { edge, lines } of layout(inWords(drawing, language)).lines) {
+        expect(lines.length, edge.label).toBeLessThanOrEqual(4);
+        if (language === "zh") expect(lines.join("").replaceAll(" ", "")).toBe(edge.label.replaceAll(" ", ""));
+        else expect(lines.join(" ")).toBe(edge.label);
+      }
     }
   });
   it("says that there is more", () => {

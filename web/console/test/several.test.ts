@@ -22,7 +22,7 @@ const request: ApprovalView = {
 
 async function card(approval = request, voted = false) {
   const send = vi.fn<Replying["send"]>(async () => true);
-  const replying: Replying = { state: "idle", error: undefined, voted, clearError: () => {}, send };
+  const replying: Replying = { state: "idle", error: undefined, voted, settling: false, clearError: () => {}, send };
   const { page } = await show(h(DecisionCard, { approval, replying, Frame: CardFrame }));
   const choose = (action: number, choice: string) => click(page.querySelector(`[data-action="${action}"] [data-choice="${choice}"]`));
   const sent = () => send.mock.calls.at(-1)?.[0].decisions;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { agoText, clockText, secondsText } from "../src/lib/time.js";
+import { clockText } from "../src/lib/clock.js";
+import { agoText, secondsText } from "../src/lib/time.js";
 
 describe("secondsText", () => {
   it("is a whole number of the largest unit, in the language of the page", () => {
@@ -11,7 +12,14 @@ describe("secondsText", () => {
 
 describe("clockText", () => {
   it("counts minutes and hours", () => {
-    expect([0, 4_100, 245_000, 3_723_000, -5].map(clockText)).toEqual(["0:00", "0:05", "4:05", "1:02:03", "0:00"]);
+    const clocks = [0, 4_100, 245_000, 3_723_000, -5, 86_399_000].map((ms) => clockText(ms, "en"));
+    expect(clocks).toEqual(["0:00", "0:05", "4:05", "1:02:03", "0:00", "23:59:59"]);
+  });
+
+  it("says in words how many days are left: nobody reads 167:59:59", () => {
+    const hours = (n: number, language: string) => clockText(n * 3_600_000, language);
+    expect([24, 25, 167.9, 168].map((n) => hours(n, "en"))).toEqual(["1 day", "1 day 1 hr", "6 days 23 hr", "7 days"]);
+    expect([hours(167.9, "vi"), hours(167.9, "zh")]).toEqual(["6 ngày 23 giờ", "6天23小时"]);
   });
 });
 

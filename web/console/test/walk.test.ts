@@ -2,6 +2,7 @@
 import { act, createElement as h } from "react";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { CountersignError, type ListedApproval } from "@countersign/client";
+import { settlingOf } from "@countersign/react";
 import { InboxPage } from "../src/components/inbox/InboxPage.js";
 import { inboxHref, everything } from "../src/lib/inbox.js";
 import { announcement } from "../src/lib/announce.js";
@@ -38,6 +39,8 @@ const wait = async (...ns: number[]) => {
   await waiting.refresh();
 };
 beforeEach(async () => {
+  // The test before has decided something a moment ago.
+  await vi.waitFor(() => expect(settlingOf(client).get()).toBe(false));
   vi.stubGlobal("fetch", () => new Promise(() => {}));
   await wait(1, 2, 3, 4);
   vi.spyOn(client, "reply").mockImplementation(() => new Promise((resolve) => (stored = () => resolve({} as never))));

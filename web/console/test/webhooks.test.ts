@@ -40,6 +40,14 @@ test("u4: what a message is about is read once, and what this person may not rea
   expect(failedMessages.mock.calls.map(([, query]: any) => query)).toEqual([{ limit: 20 }, { limit: 45 }, { cursor: "4", limit: 20 }]);
 });
 
+test("u4: r9: what a message is about is found though a page of long records ends early", async () => {
+  const failedMessages = vi.fn(async () => ({ failed: [message(2), message(4)], next: undefined }));
+  const audit = vi.fn(async ({ cursor }: { cursor: number }) =>
+    cursor < 2 ? { records: [record(2)], next: 2 } : { records: [record(4)], next: undefined });
+  const { rows } = await reader({ failedMessages, audit } as never, "desk")(undefined, 0);
+  expect(rows.map(({ n, about }) => [n, about?.request])).toEqual([[2, "s_2"], [4, "s_4"]]);
+});
+
 test("u4: when a message is attempted next, in words", () => {
   const now = Date.parse(AT);
   const later = "2026-01-01T00:05:00Z";

@@ -49,6 +49,10 @@ impl Answer {
         let body = match request["kind"].as_str() {
             Some("question") => with_digest(json!({ "answers": self.answers(&questions)? }).to_string(), digest),
             Some("interrupt" | "input") => {
+                if !self.answer.is_empty() {
+                    let text = "it is answered with JSON: give --value, not --answer";
+                    return Err(Failure::new(Exit::Usage, text));
+                }
                 let value = match &self.value {
                     Some(value) => resume(value).map_err(|wrong| Failure::new(Exit::Usage, wrong))?,
                     None => resume(&terminal::ask("answer, as JSON> ")?.ok_or("nothing was sent")?)?,
@@ -65,6 +69,9 @@ impl Answer {
         let allowed = show::list(&request["review_configs"][0]["allowed_decisions"]).contains(&json!("respond"));
         if !allowed || show::list(&request["actions"]).len() != 1 {
             return Err("it waits for a decision, not for an answer: approve, edit or reject it".into());
+        }
+        if self.value.is_some() {
+            return Err(Failure::new(Exit::Usage, "the result of a call is given with --answer, not with --value"));
         }
         let output = match self.answer.as_slice() {
             [] => terminal::ask("the result, for the agent> ")?.ok_or("nothing was sent")?,

@@ -9,7 +9,7 @@ use super::show;
 use crate::{
     Outcome,
     desk::{Asked, Desk},
-    failure::{Exit, Failure},
+    failure::Failure,
     pages::{Listed, Paging},
     terminal::{tell, visible_json},
     write_line,
@@ -109,8 +109,8 @@ impl Watch {
                         None => return Ok(()),
                     }
                 }
-                // Waits for a restarting server; one that was never reached is an error.
-                Err(failure) if failure.exit == Exit::Unreachable && !first => {
+                // Waits while the server restarts or cannot read its store; one that has never answered is an error.
+                Err(failure) if failure.is_temporary && !first => {
                     if !std::mem::replace(&mut lost, true) {
                         tell(&failure.text);
                     }

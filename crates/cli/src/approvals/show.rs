@@ -141,7 +141,11 @@ fn reviewer_of(request: &Value, index: usize) -> String {
         (None, None) => "user".to_owned(),
     };
     if let Some(level) = config["level"].as_u64() {
-        let levels: Vec<String> = list(&config["levels"]).iter().map(name).collect();
+        let mut levels: Vec<String> = list(&config["levels"]).iter().map(name).collect();
+        if request["kind"] == "in_doubt" {
+            // The last level is asked first whether it runs again.
+            levels.reverse();
+        }
         let _ = write!(said, ", level {level} of {} ({})", levels.len(), levels.join(", then "));
     }
     if config["not_self"] == true {
@@ -331,6 +335,8 @@ mod tests {
             summary(&request, 100)
         );
         assert_eq!(cut("ế".repeat(3).as_str(), 2), "ếế…");
+        let again = json!({ "kind": "in_doubt", "review_configs": [{ "role": "admin", "level": 2, "levels": ["user", "admin"] }] });
+        assert_eq!(reviewer(&again), "admin, level 2 of 2 (admin, then user)");
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! The WebSocket to a server: over the client that makes all other requests, with the same TLS, proxies and token; or within
 //! this process.
 
+mod heard;
+
+use std::time::Duration;
+
 use countersign_server::InProcess;
 use futures::{SinkExt as _, StreamExt as _};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{Instant, timeout_at},
+};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
     tungstenite::{
@@ -17,6 +24,7 @@ use tokio_tungstenite::{
     },
 };
 
+use self::heard::{Bytes, Counting};
 use super::place::Place;
 use crate::{
     failure::{Exit, Failure},
@@ -29,17 +37,27 @@ use crate::{
 const PROTOCOL: &str = "countersign.v1";
 /// The close code of a connection whose token is no longer valid.
 const UNAUTHENTICATED: u16 = 4401;
+/// The time between a server's pings, until it says another.
+const HEARTBEAT: u64 = 30;
+/// After so many of these times without a byte the connection is lost: nothing else tells that its other end is gone.
+const SILENT: u64 = 2;
 
 /// The transport of a connection.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-type Socket = WebSocketStream<Box<dyn Stream>>;
+type Socket = WebSocketStream<Counting<Box<dyn Stream>>>;
 
 /// A connection.
 pub(super) struct Link {
     socket: Socket,
+    /// What has arrived: a large frame can take longer than the pings behind it.
+    arrived: Bytes,
+    /// How much that was when it was last looked at, and since when nothing has been added.
+    heard: (u64, Instant),
+    /// How long nothing may arrive.
+    silence: Duration,
     /// Whether each frame is printed as received, a line each.
     prints: bool,
 }
@@ -59,9 +77,14 @@ impl Link {
             Place::There(server) => connect(server).await?,
             Place::Here(here) => connect_here(&here.server).await?,
         };
-        let mut link = Link { socket, prints };
+        let arrived = socket.get_ref().bytes();
+        let heard = (arrived.count(), Instant::now());
+        let mut link = Link { socket, arrived, heard, silence: silence(&Value::Null), prints };
         match link.next(place).await {
-            Ok(hello) if hello["type"] == "hello" && hello["protocol"] == PROTOCOL => Ok((link, hello)),
+            Ok(hello) if hello["type"] == "hello" && hello["protocol"] == PROTOCOL => {
+                link.silence = silence(&hello);
+                Ok((link, hello))
+            }
             Ok(_) | Err(Lost::Closed) => Err(place.strange()),
             Err(Lost::Refused(failure)) => Err(failure),
         }
@@ -75,7 +98,19 @@ impl Link {
     /// The next frame. If this future is dropped, none is lost.
     pub(super) async fn next(&mut self, place: &Place) -> Result<Value, Lost> {
         loop {
-            match self.socket.next().await {
+            let (count, _) = self.heard;
+            if self.arrived.count() != count {
+                self.heard = (self.arrived.count(), Instant::now());
+            }
+            // Whoever drops this future again and again, to read what is typed, does not begin the silence anew.
+            let (count, since) = self.heard;
+            let Ok(message) = timeout_at(since + self.silence, self.socket.next()).await else {
+                if self.arrived.count() == count {
+                    return Err(Lost::Closed);
+                }
+                continue;
+            };
+            match message {
                 Some(Ok(Message::Text(text))) => {
                     let frame = serde_json::from_str(&text).map_err(|_| Lost::Refused(place.strange()))?;
                     // The received text and not the parsed value, which may have fewer digits.
@@ -94,6 +129,11 @@ impl Link {
             }
         }
     }
+}
+
+/// How long nothing may arrive from the server that has greeted so.
+fn silence(hello: &Value) -> Duration {
+    Duration::from_secs(hello["heartbeat_seconds"].as_u64().unwrap_or(HEARTBEAT).max(1).saturating_mul(SILENT))
 }
 
 /// Connects to a server.
@@ -118,7 +158,7 @@ async fn connect(server: &Remote) -> Result<Socket, Failure> {
         return Err(server.strange());
     }
     let stream: Box<dyn Stream> = Box::new(answer.upgrade().await.map_err(|error| server.unreachable(error))?);
-    Ok(WebSocketStream::from_raw_socket(stream, Role::Client, None).await)
+    Ok(WebSocketStream::from_raw_socket(Counting::new(stream), Role::Client, None).await)
 }
 
 /// Connects to the server in this process.
@@ -127,7 +167,7 @@ async fn connect_here(server: &InProcess) -> Result<Socket, Failure> {
     let mut request = "ws://localhost/v1/ws".into_client_request().map_err(failed)?;
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
     let stream: Box<dyn Stream> = Box::new(server.connect());
-    let (socket, _) = client_async(request, stream).await.map_err(failed)?;
+    let (socket, _) = client_async(request, Counting::new(stream)).await.map_err(failed)?;
     Ok(socket)
 }
 

@@ -479,7 +479,7 @@ impl Talk {
                     }
                     return Ok(());
                 }
-                Err(failure) if failure.exit == Exit::Unreachable => {}
+                Err(failure) if failure.is_temporary => {}
                 Err(failure) => return Err(failure),
             }
         }

@@ -12,10 +12,13 @@ use countersign_store::{copy, machine_time, postgres::PostgresUrl, seal::Keys};
 use serde_json::json;
 
 use super::executor;
-use crate::{Outcome, loaded, progress::Progress, say};
-
-/// How every file of SQLite begins.
-const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+use crate::{
+    Outcome,
+    failure::{Exit, Failure},
+    loaded,
+    progress::Progress,
+    say,
+};
 
 /// Arguments of `store copy`.
 #[derive(Args)]
@@ -86,57 +89,59 @@ pub(super) fn run(asked: &Copy) -> Outcome {
 }
 
 /// The file of a SQLite store, and its keys.
-fn from(from: &str) -> Result<(PathBuf, Option<Keys>), String> {
+fn from(from: &str) -> Result<(PathBuf, Option<Keys>), Failure> {
     if let Some(path) = from.strip_prefix("sqlite:") {
         return Ok((path.strip_prefix("//").unwrap_or(path).into(), None));
     }
     if PostgresUrl::is_scheme(from) {
-        return Err(
-            "a store is copied from SQLite into PostgreSQL, not the other way; use pg_dump and pg_restore to copy \
-                    a database"
-                .to_owned(),
-        );
+        let text = "a store is copied from SQLite into PostgreSQL, not the other way; use pg_dump and pg_restore to copy a database";
+        return Err(wrong(text));
     }
     let config = named(from)?;
     match config.store {
         ConfigStore::Sqlite(path) => Ok((path, loaded::keys(&config.store_keys)?)),
-        _ => Err(format!("the store of {from} is not a SQLite store; only those are copied")),
+        _ => Err(wrong(format!("the store of {from} is not a SQLite store; only those are copied"))),
     }
 }
 
 /// A configuration file that an argument names.
-fn named(argument: &str) -> Result<Config, String> {
+fn named(argument: &str) -> Result<Config, Failure> {
     // What looks like a URL may have a password, and is not repeated.
     if argument.contains("://") {
-        return Err(
-            "an argument is not a URL of a store: those begin with sqlite:, postgres:// or postgresql://".to_owned()
-        );
+        return Err(wrong(
+            "an argument is not a URL of a store: those begin with sqlite:, postgres:// or postgresql://",
+        ));
     }
     if is_sqlite(Path::new(argument)) {
-        return Err(format!("{argument} is a SQLite file, not a configuration: write sqlite:{argument}"));
+        return Err(wrong(format!("{argument} is a SQLite file, not a configuration: write sqlite:{argument}")));
     }
-    Config::load(Path::new(argument)).map_err(|errors| loaded::lines(&errors))
+    Config::load(Path::new(argument)).map_err(|errors| loaded::lines(&errors).into())
+}
+
+/// Arguments that name nothing that can be copied.
+fn wrong(text: impl Into<String>) -> Failure {
+    Failure::new(Exit::Usage, text)
 }
 
 /// Whether a file is one of SQLite's, by its first bytes.
 fn is_sqlite(path: &Path) -> bool {
-    let mut begins = [0; SQLITE.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == *SQLITE
+    let mut begins = [0; loaded::SQLITE.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == *loaded::SQLITE
 }
 
-fn to(to: &str) -> Result<PostgresUrl, String> {
+fn to(to: &str) -> Result<PostgresUrl, Failure> {
     if PostgresUrl::is_scheme(to) {
-        return to.parse().map_err(|bad| format!("the second argument {bad}"));
+        return to.parse().map_err(|bad| wrong(format!("the second argument {bad}")));
     }
     if to.starts_with("sqlite:") {
-        return Err(
-            "a store is copied into PostgreSQL; to copy a SQLite store, copy its file while nothing uses it".to_owned()
-        );
+        return Err(wrong(
+            "a store is copied into PostgreSQL; to copy a SQLite store, copy its file while nothing uses it",
+        ));
     }
     let config = named(to)?;
     match config.store {
-        ConfigStore::Postgres { url, password_env, .. } => loaded::with_password(url, password_env.as_deref()),
-        _ => Err(format!("the store of {to} is not a PostgreSQL database; a store is copied into one")),
+        ConfigStore::Postgres { url, password_env, .. } => Ok(loaded::with_password(url, password_env.as_deref())?),
+        _ => Err(wrong(format!("the store of {to} is not a PostgreSQL database; a store is copied into one"))),
     }
 }
 

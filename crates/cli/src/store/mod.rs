@@ -19,7 +19,7 @@ use countersign_store::{
 };
 use serde_json::json;
 
-use crate::{Outcome, loaded, say};
+use crate::{Outcome, loaded, say, traces};
 
 /// Arguments of `store`.
 #[derive(Args)]
@@ -51,6 +51,7 @@ struct Restored {
 }
 
 pub(crate) fn run(store: &Store) -> Outcome {
+    traces::warnings()?;
     match &store.command {
         #[cfg(feature = "postgres")]
         Command::Copy(asked) => copy::run(asked),

@@ -226,6 +226,27 @@ async fn u3_watch_prints_what_is_pending_and_what_comes() {
     child.wait().unwrap();
 }
 
+/// What a server cannot say at the moment is no reason to miss what comes later.
+#[test]
+fn u3_watch_waits_while_the_store_is_unavailable() {
+    let nothing = r#"{"approvals":[],"next_cursor":null}"#;
+    let full = r#"{"status":503,"code":"store_unavailable","detail":"the disk is full"}"#;
+    let one = r#"{"approvals":[{"approval_key":"s_1","status":"waiting","actions":[]}],"next_cursor":null}"#;
+    let url = strangers(vec![("200 OK", nothing), ("503 Service Unavailable", full), ("200 OK", one)]);
+    let mut child = Command::new(BINARY)
+        .args(["approvals", "watch", "--json", "--every", "1", "--url", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    let told = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(line.contains("s_1"), "{line:?}; {told}");
+    assert!(told.contains("the disk is full") && told.contains("answers again"), "{told}");
+}
+
 /// Text of a model never reaches a terminal as a control sequence.
 #[tokio::test]
 async fn u3_x_nothing_that_a_model_writes_is_obeyed_by_the_terminal() {
@@ -289,10 +310,16 @@ async fn u3_exit_codes_tell_what_is_missing_refused_or_silent() {
 
 /// Answers every request with this status and text.
 fn stranger(status: &'static str, text: &'static str) -> String {
+    strangers(vec![(status, text)])
+}
+
+/// Answers requests with these, one after the other, and all that follow with the last.
+fn strangers(answers: Vec<(&'static str, &'static str)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
+        for (at, stream) in listener.incoming().enumerate() {
+            let (status, text) = answers[at.min(answers.len() - 1)];
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
             let length = text.len();
@@ -386,6 +413,24 @@ fn u3_manual_pages_are_made_for_every_command() {
     crate::support::run(dir.path(), &["man", "--out", file], "", &[]).failed(1, "countersign.1: ");
 }
 
+/// A request of a graph, which no agent of a configuration makes.
+#[test]
+fn u3_an_answer_that_is_no_json_is_not_replaced_by_what_stands_in_the_input() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).count() > 0);
+        let body = r#"{"approval_key":"s_1","kind":"interrupt","status":"waiting"}"#;
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).unwrap();
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["approvals", "answer", "s_1", "--answer", "yes", "--url", &url];
+    crate::support::run(dir.path(), &arguments, "no\n", &[]).failed(2, "give --value, not --answer");
+    server.join().unwrap();
+}
+
 #[tokio::test]
 async fn u3_a_call_is_answered_instead_of_run_where_it_may_be() {
     let server = pending(Setup::one_trade(Store::Memory)).await;
@@ -393,6 +438,9 @@ async fn u3_a_call_is_answered_instead_of_run_where_it_may_be() {
     let trade = "approval = { require = true, allowed_decisions = [\"respond\", \"reject\"] }";
     let server = pending(Setup::one_trade(Store::Memory).trade(trade)).await;
     server.command(&["approvals", "answer", "s_1", "--answer", "a", "--answer", "b"]).failed(2, "once");
+    // Nothing is read in its place from the input.
+    let value = server.command_with(&["approvals", "answer", "s_1", "--value", "7"], "8\n", &[]);
+    value.failed(2, "with --answer, not with --value");
     server.command(&["approvals", "approve", "s_1", "--yes"]).failed(5, "decision_not_allowed");
     server.command(&["approvals", "answer", "s_1", "--answer", "done by phone"]).ok();
     server.until_status("s", "completed").await;

@@ -55,7 +55,12 @@ on_both_stores! {
         // It stays when the session is deleted.
         assert_eq!(server.ask_as("alice", "DELETE", "/v1/sessions/s", None).await.status, 204);
         let after = server.ask_as("olga", "GET", "/v1/audit", None).await.ok();
-        assert_eq!(after["records"], log["records"]);
+        let (last, before) = after["records"].as_array().unwrap().split_last().unwrap();
+        assert_eq!(json!(before), log["records"]);
+        // And says by whom.
+        let body = &last["body"];
+        let said = [&body["event"], &body["reason"], &body["by"], &body["session_id"]];
+        assert_eq!(said, [&json!("session_deleted"), &json!("requested"), &json!("alice"), &json!("s")], "{body}");
     }
 }
 
@@ -89,8 +94,8 @@ on_both_stores! {
             let of_it = bodies.filter(|body| body["session_id"] == session);
             of_it.map(|body| body["event"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(of("runs"), ["requested", "decided", "finished"], "{log}");
-        assert_eq!(of("waits"), ["requested", "withdrawn", "finished"], "{log}");
+        assert_eq!(of("runs"), ["requested", "decided", "finished", "session_deleted"], "{log}");
+        assert_eq!(of("waits"), ["requested", "withdrawn", "finished", "session_deleted"], "{log}");
     }
 }
 
@@ -198,6 +203,19 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
         "{}",
         alone.stderr
     );
+    // Nothing new since the last export; an emptied file looks the same.
+    let none = audit(&server, &["verify", "-", "--anchor", &anchor], "");
+    none.failed(8, "as the part of a log after record 2 it adds none");
+    // A program is told in the same form as of any other fault.
+    for (arguments, log, why) in [
+        (vec!["verify", "-", "--json"], &*part, "it begins with record 3"),
+        (vec!["verify", "-", "--json", "--anchor", &*anchor], "", "it has no records"),
+    ] {
+        let told = audit(&server, &arguments, log);
+        let found: Value = serde_json::from_str(&told.stdout).expect("a document");
+        assert_eq!((told.code, &found["intact"], &found["checked"]), (Some(8), &json!(false), &json!(0)), "{found}");
+        assert!(found["fault"]["message"].as_str().unwrap().contains(why), "{found}");
+    }
     let wrong = audit(&server, &["verify", "-", "--anchor", &format!("2:{}", "0".repeat(64))], &part);
     assert!(wrong.stderr.contains("does not follow"), "{}", wrong.stderr);
     fs::write(server.path("log.jsonl"), &export.stdout).unwrap();
@@ -228,6 +246,8 @@ async fn r8_an_export_beside_a_running_server_is_the_log_and_verifies() {
     let rubbish = audit(&server, &["verify", "-"], "{}\n");
     assert_eq!(rubbish.code, Some(8));
     audit(&server, &["verify", "none.jsonl"], "").failed(1, "none.jsonl");
+    // Nothing is said of the log in it, which is sound.
+    audit(&server, &["verify", "test.db"], "").failed(2, "test.db is a SQLite file, not an exported log");
     assert!(rubbish.stderr.contains("line 1"), "{}", rubbish.stderr);
 }
 

@@ -62,6 +62,7 @@ async fn r12_an_independent_verifier_accepts_an_export_and_finds_changes() {
         ("\"approve\"", "\"reject\""),
         ("\"quantity\":1", "\"quantity\":1,\"quantity\":1"),
         ("\"n\":2", "\"n\":3"),
+        ("{\"n\":2", "{\"by\":\"eve\",\"n\":2"),
     ]
     .into_iter()
     .map(|(from, to)| {

@@ -6,8 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{SinkExt as _, StreamExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    WebSocketStream, accept_hdr_async,
+    tungstenite::{
+        Message,
+        handshake::server::{ErrorResponse, Request, Response},
+        http::HeaderValue,
+    },
+};
 
 use crate::support::{BINARY, DEADLINE, Ended, Server, Setup, Store, published, run_program, trade};
 
@@ -225,4 +235,51 @@ async fn u3_chat_for_programs_ends_when_nobody_reads_it() {
     let script = format!("'{BINARY}' chat --json --url http://{} buy 2> told | true; cat told", server.address);
     let ended = run_program("sh", &server.path(""), &["-c", &script], "", &[]);
     assert!(ended.stdout.contains("nobody reads the events any more"), "{}", ended.stdout);
+}
+
+/// Accepts a connection of a chat as a server, and greets it.
+async fn greeted(listener: &TcpListener, heartbeat: u64) -> WebSocketStream<TcpStream> {
+    let (stream, _) = listener.accept().await.unwrap();
+    #[expect(clippy::result_large_err, reason = "the type is the library's")]
+    fn chosen(_: &Request, mut answer: Response) -> Result<Response, ErrorResponse> {
+        answer.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static("countersign.v1"));
+        Ok(answer)
+    }
+    let mut socket = accept_hdr_async(stream, chosen).await.unwrap();
+    let hello = json!({ "type": "hello", "protocol": "countersign.v1", "server": "countersign/0", "heartbeat_seconds": heartbeat, "roles": [] });
+    socket.send(Message::text(hello.to_string())).await.unwrap();
+    socket
+}
+
+/// Nothing closes a connection whose other end lost its power or its network: it is only silent.
+#[tokio::test]
+async fn u3_r7_chat_connects_again_when_the_other_end_is_silent_and_continues_after_the_last_event() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let chat = tokio::task::spawn_blocking(move || {
+        run_program(BINARY, &std::env::temp_dir(), &["chat", "--json", "--url", &url, "go"], "", &[])
+    });
+    let served = async {
+        let mut silent = greeted(&listener, 3).await;
+        let sent: Value = serde_json::from_str(silent.next().await.unwrap().unwrap().to_text().unwrap()).unwrap();
+        let (session, id) = (&sent["session_id"], &sent["request_id"]);
+        for frame in [
+            json!({ "type": "ack", "session_id": session, "request_id": id }),
+            json!({ "type": "run_status", "session_id": session, "seq": 1, "status": "running", "pending": [] }),
+        ] {
+            silent.send(Message::text(frame.to_string())).await.unwrap();
+        }
+        let mut next = greeted(&listener, 60).await;
+        let follows: Value = serde_json::from_str(next.next().await.unwrap().unwrap().to_text().unwrap()).unwrap();
+        assert_eq!(follows, json!({ "type": "subscribe", "session_id": session, "after": 1 }));
+        let end =
+            json!({ "type": "run_status", "session_id": session, "seq": 2, "status": "completed", "pending": [] });
+        next.send(Message::text(end.to_string())).await.unwrap();
+        let ended = chat.await.unwrap();
+        drop((silent, next));
+        ended
+    };
+    let ended = tokio::time::timeout(DEADLINE, served).await.expect("it notices the silence");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the connection is lost"), "{}", ended.stderr);
 }

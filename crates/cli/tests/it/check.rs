@@ -236,6 +236,25 @@ fn c_check_connect_reports_servers_and_models_that_do_not_answer_in_time() {
     assert!(!plain.stdout.contains("k3y"), "{}", plain.stdout);
 }
 
+/// The command has the secrets of every key of the file in its environment.
+#[cfg(target_os = "linux")]
+#[test]
+fn x_a_server_that_a_command_starts_cannot_read_the_environment_of_the_command() {
+    use std::os::unix::{fs::MetadataExt as _, process::CommandExt as _};
+    let dir = tempfile::tempdir().unwrap();
+    let program = r#"command = ["sh", "-c", "stat -c %u:%g /proc/$PPID/environ > owner"]"#;
+    config(dir.path(), &format!("[mcp.one]\n{program}\n[mcp.two]\n{program}\n"));
+    let mut check = std::process::Command::new(crate::support::BINARY);
+    check.args(["check", "--config", "c.toml", "--connect"]).current_dir(dir.path());
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // The superuser may read it in any case: only the group tells whose it is.
+        check.gid(65534);
+    }
+    assert_eq!(check.output().unwrap().status.code(), Some(8));
+    let owner = fs::read_to_string(dir.path().join("owner")).unwrap();
+    assert_eq!(owner, "0:0\n", "it is the superuser's, so that only that may read it");
+}
+
 #[test]
 fn c_check_says_where_it_cannot_know_who_holds_a_role() {
     let dir = tempfile::tempdir().unwrap();

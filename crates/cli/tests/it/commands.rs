@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -64,6 +65,27 @@ fn c_check_prints_a_summary_or_every_error() {
     }
     let none = run(dir.path(), &["check", "--config", "none.toml", "--json"], "", &[]);
     assert_eq!(serde_json::from_str::<Value>(&none.stdout).unwrap()["errors"][0]["line"], Value::Null);
+}
+
+/// A key of raw bytes, or a variable that a script left empty, is not looked for elsewhere.
+#[test]
+fn c_a_variable_that_is_empty_or_no_text_is_not_said_to_be_unset() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    let text = format!("{GOOD}[[auth.tokens]]\nsubject = \"ann\"\ntoken_env = \"TEST_TOKEN\"\n");
+    fs::write(dir.path().join("good.toml"), text).unwrap();
+    for (value, why) in [
+        (None, "which is not set"),
+        (Some(&b" "[..]), "which is set, but empty or not in UTF-8"),
+        (Some(b"\xff\xfe0123456789"), "which is set, but empty or not in UTF-8"),
+    ] {
+        let mut check = Command::new(BINARY);
+        check.args(["check", "--config", "good.toml"]).current_dir(dir.path());
+        check.envs(value.map(|value| ("TEST_TOKEN", OsStr::from_bytes(value))));
+        let told = String::from_utf8(check.output().unwrap().stderr).unwrap();
+        assert!(told.contains(&format!("TEST_TOKEN, {why}")), "{told}");
+    }
 }
 
 /// Spec Q2: a question is never shown as a call, so there is nothing to configure.
@@ -132,6 +154,29 @@ async fn c_a_signal_ends_a_server_that_waits_for_its_database() {
         assert!(waits.wait().unwrap().success());
         assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
     }
+}
+
+/// What it begins when it starts is not cut off.
+#[cfg(target_os = "linux")]
+#[test]
+fn r4_a_server_that_cannot_say_that_it_listens_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.json"), r#"{"turns":[]}"#).unwrap();
+    fs::write(dir.path().join("good.toml"), GOOD).unwrap();
+    let address = format!("127.0.0.1:{}", crate::support::free_port());
+    let mut server = Command::new(BINARY)
+        .args(["serve", "--config", "good.toml", "--listen", &address])
+        .current_dir(dir.path())
+        .stdout(fs::File::create("/dev/full").unwrap())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = BufReader::new(server.stderr.take().unwrap());
+    let told = log.lines().map_while(Result::ok).find(|line| line.contains("listening on"));
+    assert!(told.is_some_and(|told| told.contains("standard output does not take")), "it has ended");
+    assert!(std::net::TcpStream::connect(&address).is_ok());
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
 }
 
 #[tokio::test]

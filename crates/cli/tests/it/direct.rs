@@ -73,7 +73,7 @@ async fn u3_what_is_approved_in_a_stopped_servers_store_runs_once_when_it_starts
     let wrong = "0".repeat(64);
     direct(&server, &["approvals", "approve", "s_1", "--digest", &wrong], &[]).failed(4, "stale_action");
     let approved = direct(&server, &["approvals", "approve", "s_1", "--digest", digest, "--json"], &[]);
-    assert!(approved.stderr.contains("a server on this store will continue it"), "{}", approved.stderr);
+    assert!(approved.stderr.contains("a server on this store carries out what follows"), "{}", approved.stderr);
     let approved = approved.json();
     assert_eq!((&approved["status"], &approved["decisions"][0]["type"]), (&json!("resolved"), &json!("approve")));
     let late = direct(&server, &["approvals", "reject", "s_1", "--yes"], &[]);
@@ -192,6 +192,9 @@ async fn u3_sessions_of_a_stopped_server_are_renamed_forked_and_deleted() {
     server.start_again().await;
     let sessions = server.get("/v1/sessions").await.ok();
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+    let told = server.told().await;
+    let end = told.iter().find(|body| body["event"] == "session_deleted").expect("a record of the deletion");
+    assert_eq!((&end["session_id"], &end["via"]), (&json!("s"), &json!("store")), "{end}");
     let decided = server.post("/v1/approvals/t_2?wait=true", &json!({ "decisions": [{ "type": "approve" }] })).await;
     assert_eq!((decided.ok()["status"].clone(), server.calls().len()), (json!("completed"), 1));
 }

@@ -111,7 +111,7 @@ fn g7_the_command_line_draws_an_agents_graph_from_the_configuration() {
     assert_eq!((&data["agent"], &data["drawing"]["nodes"][0]["kind"]), (&json!("trader"), &json!("start")));
 
     let near = graph(&["tradre"]);
-    assert_eq!((near.code, near.stdout.as_str()), (Some(1), ""));
+    assert_eq!((near.code, near.stdout.as_str()), (Some(3), ""), "as of any agent that is not there");
     assert!(near.stderr.contains("did you mean \"trader\"?"), "{}", near.stderr);
     assert!(graph(&["something"]).stderr.contains("there is trader"));
     let far =

@@ -69,6 +69,19 @@ on_both_stores! {
         assert_eq!(server.get("/v1/sessions/s").await.ok()["pending"], json!(["s_1"]));
     }
 
+    async fn w8_the_stream_of_a_message_that_leads_to_nothing_now_ends_at_once(store) {
+        let server = Setup::one_trade(store).start().await;
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let (accept, begun) = ([("accept", "text/event-stream")], std::time::Instant::now());
+        // The second time it is known.
+        for _ in 0..2 {
+            let body = json!({ "content": "and then", "on_pending": "queue", "request_id": "q" }).to_string();
+            let answer = request(server.address, "POST", "/v1/sessions/s/messages", &accept, Some(&body)).await;
+            assert_eq!((answer.status, events(&answer.body).len()), (200, 0), "it is queued");
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+
     async fn w8_following_by_server_sent_events(store) {
         let server = Setup::one_trade(store).start().await;
         server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();

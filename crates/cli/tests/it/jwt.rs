@@ -176,18 +176,23 @@ async fn x_a_jwt_that_expires_ends_its_connections() {
     stays.nothing_more().await;
 }
 
-/// Under another name, or in place of the old one.
+/// Under another name, or in place of the old one; for another algorithm, by name or as the only one of its kind.
 #[tokio::test]
 async fn x_new_keys_are_fetched_when_a_token_is_signed_with_one_and_withdrawn_ones_end_connections() {
-    tokio::join!(fetched("new"), fetched("old"));
+    tokio::join!(
+        fetched("new", Key::ed(), header("EdDSA", "new")),
+        fetched("old", Key::ed(), header("EdDSA", "old")),
+        fetched("old", Key::ec(), header("ES256", "old")),
+        fetched("old", Key::ec(), json!({ "alg": "ES256" })),
+    );
 }
 
-async fn fetched(kid: &str) {
-    let (old, new) = (Key::ed(), Key::ed());
+async fn fetched(kid: &str, new: Key, named: Value) {
+    let old = Key::ed();
     let issuer = Issuer::start(&[("old", &old)]).await;
     let server = taking(&issuer, "").await;
-    let of = |key: &Key, kid| format!("Bearer {}", key.token(&header("EdDSA", kid), &claims("ann", json!({}))));
-    let (by_old, by_new) = (of(&old, "old"), of(&new, kid));
+    let of = |key: &Key, named: &Value| format!("Bearer {}", key.token(named, &claims("ann", json!({}))));
+    let (by_old, by_new) = (of(&old, &header("EdDSA", "old")), of(&new, &named));
     let ask = async |token: &str| {
         request(server.address, "GET", "/v1/sessions", &[("authorization", token)], None).await.status
     };

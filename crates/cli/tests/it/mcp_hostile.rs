@@ -38,7 +38,7 @@ const WEB: &[Way] = &[Http];
 const NO_TOOL: &str = "there is no tool \"pay\"";
 const LATE: &str = "did not answer within 2 seconds and the call was cancelled; whether it took effect is not known";
 const UNREADABLE: &str = "sent an answer that cannot be read; whether the call took effect is not known";
-const LOST: &str = "ended while the call was running; whether it took effect is not known";
+const LOST: &str = "was sent and has no answer; whether it took effect is not known";
 /// What the log says of a server that asks and reads no answers.
 const DEAF: &str = "reads no answers; its connection is closed";
 const LONG: &str = "a message of more than 8 MiB";
@@ -79,6 +79,8 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("answers_invalid_utf_8", WEB, 1, LOST),
     ("answers_nul_bytes", PIPE, 1, UNREADABLE),
     ("answers_deep_nesting", BOTH, 1, UNREADABLE),
+    ("answers_values_in_a_text", BOTH, 1, " are kept]"),
+    ("answers_values_that_nobody_can_count", BOTH, 1, UNREADABLE),
     ("answers_twenty_megabytes", PIPE, 1, LONG),
     ("answers_twenty_megabytes", WEB, 1, LONG),
     ("answers_an_error_of_megabytes", PIPE, 1, "not paid"),
@@ -112,14 +114,15 @@ const MODES: &[(&str, &[Way], usize, &str)] = &[
     ("answers_a_page", WEB, 1, UNREADABLE),
     ("wants_rounds_without_end", WEB, 0, "it never came to an end"),
     ("wants_much_kept_for_it", WEB, 0, "it wants too much to be kept for it"),
+    ("asks_under_a_name_of_megabytes", WEB, 1, "paid"),
 ];
 
 /// Most memory that one hostile server may cost at any moment: several of the longest messages that are read.
 const MEMORY: usize = 80 * 1024 * 1024;
 /// The longest another server's call may take meanwhile.
-const OTHERS: Duration = Duration::from_secs(10);
+const OTHERS: Duration = Duration::from_secs(40);
 /// The longest that all of it may take: connecting, deciding, calling.
-const WHOLE: Duration = Duration::from_secs(120);
+const WHOLE: Duration = Duration::from_secs(240);
 /// Servers that are tried concurrently; most of the time is spent waiting.
 const AT_ONCE: usize = 3;
 /// A secret in the address.
@@ -189,8 +192,8 @@ fn hostile(mode: &str, way: Way, canary: u16) -> Hostile {
 /// A server with an agent that calls the hostile server's tool, and another agent, which has a good server.
 async fn start(hostile: &Hostile, told: &str) -> Server {
     // Where no timeout is expected, a slow machine must not reach it.
-    let timeout = if told == LATE { 2 } else { 20 };
-    let connect = if told == NO_TOOL { 3 } else { 20 };
+    let timeout = if told == LATE { 2 } else { 60 };
+    let connect = if told == NO_TOOL { 3 } else { 60 };
     // It matches no pattern of repeated letters, although it looks like one.
     let args = json!({ "n": format!("{}!", "a".repeat(40)) });
     let said = json!({ "text": "{{ last_tool_result }}" });
@@ -201,7 +204,7 @@ async fn start(hostile: &Hostile, told: &str) -> Server {
         .agent("mcp = [\"bank\"]")
         .file("other.json", &turns(json!({})).to_string())
         .more(&format!(
-            "[mcp.bank]\ntime_limit = {timeout}\nconnect_seconds = {connect}\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nrequire_approval = \"never\"\n\
+            "[mcp.bank]\ntime_limit = {timeout}\nconnect_seconds = {connect}\nidempotent = [\"absent\"]\n{}\n[mcp.good]\ncommand = {good:?}\nconnect_seconds = 120\nrequire_approval = \"never\"\n\
              [models.other]\nprovider = \"scripted\"\nscript = \"other.json\"\n\
              [agents.other]\nmodel = \"other\"\nmcp = [\"good\"]\n",
             hostile.lines
@@ -283,7 +286,7 @@ fn also(mode: &str, tools: &[String], seen: &Seen, folder: &Path, broken: &mut B
             let from = &seen.questions[0]["actions"][0]["args"]["from"];
             broken.must(from == "bank", || format!("{from} asks"));
         }
-        "asks_for_what_is_dangerous" | "asks_for_a_model_and_for_folders" => {
+        "asks_for_what_is_dangerous" | "asks_for_a_model_and_for_folders" | "asks_under_a_name_of_megabytes" => {
             broken.must(questions == 0, || format!("{:?}", seen.questions))
         }
         "breaks_off_and_wants_to_be_asked_again" => {

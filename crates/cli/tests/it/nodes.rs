@@ -126,6 +126,8 @@ async fn r5_a_cancel_on_one_node_stops_the_tool_that_another_runs() {
     eventually("the call begins", async || one.calls() == ["begun"]).await;
     two.post("/v1/sessions/s/cancel", &json!({})).await;
     ws.until_status("cancelled").await;
+    // Its process is killed soon after that is told.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     std::fs::write(one.path("go"), "").unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(one.calls(), ["begun"], "it was stopped");

@@ -398,6 +398,9 @@ async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
         }
         let log = server.told().await;
         assert!(log.iter().any(|body| body["session_id"] == "over"), "its records stay");
+        let ends: Vec<&Value> = log.iter().filter(|body| body["event"] == "session_deleted").collect();
+        let said = (ends.len(), &ends[0]["session_id"], &ends[0]["reason"], ends[0].get("by"));
+        assert_eq!(said, (1, &json!("over"), &json!("expired"), None), "{ends:?}");
     }
 }
 

@@ -368,7 +368,7 @@ async fn r8_the_log_says_under_which_policy_and_what_was_shown() {
     assert_eq!(version.as_str().unwrap().len(), 16);
     let told = server.told().await;
     for body in told.iter().filter(|body| body["event"] == "requested") {
-        assert_eq!(body["policy"], *version, "{body}");
+        assert_eq!(body["actions"][0]["policy"], *version, "{body}");
     }
     let asked = &told[0]["actions"][0];
     assert_eq!(asked["display_digest"].as_str().unwrap().len(), 64);
@@ -406,6 +406,7 @@ levels = ["admin", "legal"]
 quorum = 2
 not_self = true
 on_timeout = { escalate = ["board"] }
+risk = "high"
 [[policy.rules]]
 hints = { read_only = true }
 require = false
@@ -417,10 +418,10 @@ deny = "no guests"
     let said = run(dir.path(), &["check", "--config", "c.toml"], "", &[]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     for line in [
-        "  tool t: runs without approval; or as the first that matches of the rules at lines 9, 21 says, if that is stricter",
-        "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not the requester, then board instead if args.n > 10",
-        "  line 18: every tool, read_only = true: no approval beyond the tool's own (no agent has such a tool)",
-        "  line 21: every tool, requested by guest: refused, saying \"no guests\"",
+        "  tool t: runs without approval; or as the first that matches of the rules at lines 9, 22 says, if that is stricter",
+        "  line 9 \"Big\": t, when args.n > 5: admin, then legal decide, 2 people each, not the requester, at high risk, then board instead if args.n > 10",
+        "  line 19: every tool, read_only = true: no approval beyond the tool's own (no agent has such a tool)",
+        "  line 22: every tool, requested by guest: refused, saying \"no guests\"",
     ] {
         assert!(said.stdout.lines().any(|said| said == line), "{line:?} in {}", said.stdout);
     }
@@ -434,6 +435,7 @@ deny = "no guests"
     let found: Value = serde_json::from_str(&json.stdout).unwrap();
     let rules = &found["policy"]["rules"];
     assert_eq!((&rules[0]["require"], &rules[0]["escalate"]), (&json!("args.n > 10"), &json!(["board"])));
+    assert_eq!((&rules[0]["risk"], &rules[1]["risk"]), (&json!("high"), &Value::Null));
     assert_eq!((&rules[1]["matches_no_tool"], &rules[1]["hints"]), (&json!(true), &json!({ "read_only": true })));
     assert_eq!((&rules[0]["timeout"], found["policy"]["rules"].as_array().map(Vec::len)), (&Value::Null, Some(3)));
     assert_eq!((&rules[2]["deny"], &rules[2]["role"]), (&json!("no guests"), &json!(["guest"])));

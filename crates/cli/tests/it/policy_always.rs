@@ -89,6 +89,22 @@ on_both_stores! {
         }
     }
 
+    async fn r8_the_log_says_who_ended_the_rules_for_others_of_a_deleted_session(store) {
+        let server = trades(store, ASK).start().await;
+        for (session, scope) in [("own", "session"), ("all", "arguments")] {
+            assert_eq!(status(&server, session).await, "awaiting_input");
+            always(&server, "alice", &format!("{session}_1"), "reject", json!({ "scope": scope })).await.ok();
+            let at = format!("/v1/sessions/{session}");
+            assert_eq!(server.ask_as("alice", "DELETE", &at, None).await.status, 204);
+        }
+        assert_eq!(status(&server, "later").await, "awaiting_input", "nothing rejects it any more");
+        let told = server.told().await;
+        let ends: Vec<&Value> = told.iter().filter(|body| body["event"] == "rule_revoked").collect();
+        // A rule for its session alone ends with what it was for.
+        assert_eq!(ends.len(), 1, "{ends:?}");
+        assert_eq!((&ends[0]["rule_id"], &ends[0]["by"]), (&json!("all_1.0"), &json!("alice")));
+    }
+
     async fn s7_always_in_this_session_applies_to_no_other(store) {
         let server = trades(store, ASK).start().await;
         for (session, written) in [("s", json!(true)), ("t", json!({ "scope": "session" }))] {
@@ -196,6 +212,28 @@ on_both_stores! {
         assert_eq!(status(&server, "u").await, "completed");
         assert_eq!(server.calls().len(), 2, "by the approval that is left");
         assert_eq!(server.ask_as("alice", "DELETE", "/v1/sessions/s", None).await.status, 204, "which she may end");
+    }
+}
+
+on_both_stores! {
+    // Nor where they hold the role themselves, and may not decide what they ask for.
+    async fn s7_p1_who_asks_ends_no_standing_rejection_of_what_they_may_not_approve(store) {
+        let policy = "\n[[policy.rules]]\nrequire = true\nlevels = [\"admin\"]\nnot_self = true\n";
+        let server = trades(store, policy).start().await;
+        for session in ["s", "t"] {
+            assert_eq!(server.say_as("carol", session).await["status"], json!("awaiting_input"));
+        }
+        always(&server, "bob", "s_1", "reject", json!({ "scope": "arguments" })).await.ok();
+        assert_eq!(rules(&server, "carol", "").await[0]["may_revoke"], json!(false));
+        for path in ["/v1/rules/s_1.0", "/v1/sessions/s"] {
+            let refused = server.ask_as("carol", "DELETE", path, None).await.problem(403, "forbidden");
+            assert!(refused["detail"].as_str().unwrap().contains("another person with the role \"admin\" can"), "{path}: {refused}");
+        }
+        // Nor by a rejection of their own for the same calls, which would end sooner.
+        always(&server, "carol", "t_1", "reject", json!({ "scope": "arguments", "until": LATER })).await.ok();
+        let standing: Vec<Value> = rules(&server, "bob", "?state=active").await.iter().map(|rule| rule["id"].clone()).collect();
+        assert!(standing.contains(&json!("s_1.0")), "{standing:?}");
+        server.ask_as("bob", "DELETE", "/v1/rules/s_1.0", None).await.ok();
     }
 }
 

@@ -53,7 +53,7 @@ async fn p1_an_auditor_reads_the_policy_in_force_and_nobody_else_does() {
     // A request names this version, and its rule.
     assert_eq!(server.say_as("alice", "s").await["status"], "awaiting_input");
     let told = server.told().await;
-    assert_eq!((&told[0]["event"], &told[0]["policy"]), (&json!("requested"), &policy["version"]));
+    assert_eq!((&told[0]["event"], &told[0]["actions"][0]["policy"]), (&json!("requested"), &policy["version"]));
 }
 
 #[tokio::test]

@@ -109,6 +109,23 @@ async fn c_on_postgresql_commands_read_beside_a_server() {
     assert!(rekeyed.stderr.contains("only SQLite stores are encrypted"), "{}", rekeyed.stderr);
 }
 
+/// No node is left that would chain them, and this user of the database may not.
+#[tokio::test]
+async fn r8_who_reads_a_log_is_told_that_it_may_lack_its_newest_records() {
+    let database = Database::on_its_own_server();
+    let mut server = Setup::one_trade(Store::Postgres).at(database.url().to_owned()).start().await;
+    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    server.kill();
+    let more = "INSERT INTO audit_queue (body, tenant) VALUES ('{}', '')";
+    database.run(&format!("{more}; CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"));
+    server.configure(|text| text.replace("postgres@", "reader@"));
+    for command in ["verify", "export"] {
+        let read = run(&server.path(""), &["audit", command], "", &[]);
+        assert_eq!(read.code, Some(0), "{}", read.stderr);
+        assert!(read.stderr.contains("newest records may not be chained yet"), "{}", read.stderr);
+    }
+}
+
 #[tokio::test]
 async fn x_check_reads_the_url_without_connecting_and_never_shows_its_password() {
     let (server, _) = waiting().await;

@@ -410,15 +410,25 @@ async fn c_a_store_whose_audit_log_was_changed_is_not_copied() {
     rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(change).unwrap();
     let database = Database::new();
     refused(&copy(&server, &["sqlite:test.db", database.url()]), "record 1 was changed");
+    for arguments in [["sqlite:none.db", database.url()], ["none.db", database.url()]] {
+        refused(&copy(&server, &arguments), "none.db");
+    }
+}
+
+#[tokio::test]
+async fn u3_arguments_between_which_nothing_can_be_copied_are_wrong_arguments() {
+    let mut server = Setup::one_trade(Store::Sqlite).start().await;
+    server.kill();
     for (arguments, why) in [
-        (["sqlite:none.db", database.url()], "there is no store at none.db"),
-        ([database.url(), "sqlite:test.db"], "not the other way"),
+        (["postgres://h/d", "sqlite:test.db"], "not the other way"),
         (["sqlite:test.db", "sqlite:copy.db"], "a store is copied into PostgreSQL"),
         (["sqlite:test.db", "countersign.toml"], "is not a PostgreSQL database"),
-        (["missing.toml", database.url()], "missing.toml"),
         (["sqlite:test.db", "postgre://ann:hunter2@h/d"], "an argument is not a URL of a store"),
+        (["sqlite:test.db", "postgres://ann:hunter2@h:port/d"], "the second argument is not a URL"),
         (["test.db", "postgres://h/d"], "test.db is a SQLite file, not a configuration: write sqlite:test.db"),
     ] {
-        refused(&copy(&server, &arguments), why);
+        let ended = copy(&server, &arguments);
+        ended.failed(2, why);
+        assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
     }
 }

@@ -18,7 +18,7 @@ use super::key::approval_key;
 use crate::{
     call::{args::Args, reviewer::Reviewer},
     number::InterruptionNo,
-    time::{Millis, rfc3339},
+    time::{Millis, of_rfc3339, rfc3339},
 };
 
 /// The scope of a standing decision: `true` and `{"scope": "session"}` are the same.
@@ -87,9 +87,8 @@ impl<'de> Deserialize<'de> for Always {
         let wrong = "\"always\" is true, {\"scope\": \"session\"}, {\"scope\": \"arguments\"} or \
                      {\"scope\": \"tool\", \"until\": an RFC 3339 time}";
         let time = |text: &str| {
-            text.parse::<jiff::Timestamp>()
-                .map(jiff::Timestamp::as_millisecond)
-                .map_err(|_| D::Error::custom(format!("{text:?} is no RFC 3339 time, such as 2027-01-31T00:00:00Z")))
+            of_rfc3339(text)
+                .ok_or_else(|| D::Error::custom(format!("{text:?} is no RFC 3339 time, such as 2027-01-31T00:00:00Z")))
         };
         Ok(match Written::deserialize(deserializer).map_err(|_| D::Error::custom(wrong))? {
             Written::Flag(false) => Always::No,
@@ -171,6 +170,9 @@ pub struct Rule {
     /// The reviewer in whose place it decides.
     #[serde(default, skip_serializing_if = "Reviewer::is_owner")]
     pub role: Reviewer,
+    /// It rejects, and the sessions' owner may not decide in this reviewer's place, whatever roles they hold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_self: bool,
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Arc<str>>,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Called, Event};
+use super::{Called, Deleted, Event, Source};
 use crate::{
     approval::{
         decision::{Decision, EditedAction},
@@ -42,7 +42,7 @@ pub(super) struct Body<'a> {
     /// The session's tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
-    /// The position of the append in the session's journal.
+    /// The position of the append in the session's journal; of a deletion, that of the last append.
     pos: u64,
     /// How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
     /// store, and took somebody's word for who acts.
@@ -64,9 +64,6 @@ enum What<'a> {
         /// The role that decides, if one is configured.
         #[serde(skip_serializing_if = "Option::is_none")]
         role: Option<&'a str>,
-        /// The version of the policy that asked.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        policy: Option<&'a str>,
         /// What the person was shown.
         actions: Vec<Asked<'a>>,
     },
@@ -192,6 +189,15 @@ enum What<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<&'a str>,
     },
+    /// The session was deleted, with its journal. Nothing about it follows.
+    #[schemars(title = "AuditSessionDeleted")]
+    SessionDeleted {
+        /// Why.
+        reason: Deleted,
+        /// Who asked for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<&'a str>,
+    },
     /// A call that people had decided about has its result.
     #[schemars(title = "AuditFinished")]
     Finished {
@@ -283,6 +289,9 @@ struct Asked<'a> {
     /// The rule that requires approval, in the operator's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    /// The version of the policy that asks about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
 }
 
 /// The call that a record is about.
@@ -339,22 +348,23 @@ impl Said {
 impl Body<'_> {
     /// What an event says; `None` if the log does not have such records.
     pub(super) fn of(event: &Event) -> Option<Body<'_>> {
-        let record = event.entry.records.get(event.record)?;
-        Some(Body {
-            what: What::of(event, record)?,
-            at: rfc3339(event.entry.at),
-            session_id: &event.session_id,
-            tenant: event.tenant.as_deref(),
-            pos: event.entry.pos,
-            via: event.entry.via.as_deref(),
-        })
+        let (what, at, pos, via) = match &event.source {
+            Source::Record { entry, record, call } => {
+                let what = What::of(&event.session_id, entry.records.get(*record)?, call.as_deref())?;
+                (what, entry.at, entry.pos, entry.via.as_deref())
+            }
+            Source::Deletion { pos, of } => {
+                (What::SessionDeleted { reason: of.reason, by: of.by.as_deref() }, of.at, *pos, of.via)
+            }
+        };
+        let (session_id, tenant) = (&*event.session_id, event.tenant.as_deref());
+        Some(Body { what, at: rfc3339(at), session_id, tenant, pos, via })
     }
 }
 
 impl<'a> What<'a> {
-    fn of(event: &'a Event, record: &'a Record) -> Option<What<'a>> {
-        let key = |n: InterruptionNo| approval_key(&event.session_id, n);
-        let call = event.call.as_deref();
+    fn of(session_id: &str, record: &'a Record, call: Option<&'a Called>) -> Option<What<'a>> {
+        let key = |n: InterruptionNo| approval_key(session_id, n);
         Some(match record {
             Record::Interrupted(asked) => What::requested(key(asked.n), asked),
             Record::Decided(decided) => What::decided(key(decided.n), decided),
@@ -379,7 +389,7 @@ impl<'a> What<'a> {
                 }
             }
             Record::RuleRevoked(revoked) => {
-                What::RuleRevoked { rule_id: revoked.rule.name(&event.session_id), by: revoked.by.as_deref() }
+                What::RuleRevoked { rule_id: revoked.rule.name(session_id), by: revoked.by.as_deref() }
             }
             Record::CallFinished(finished) => What::finished(finished, OfCall::of(call?)),
             Record::CallLost { why, .. } => What::OutcomeUnknown { reason: *why, call: OfCall::of(call?) },
@@ -395,12 +405,10 @@ impl<'a> What<'a> {
     }
 
     fn requested(approval_key: String, asked: &'a Interrupted) -> What<'a> {
-        let first = asked.actions.first();
         What::Requested {
             approval_key,
             kind: asked.kind,
-            role: first.and_then(Action::reviewer_said),
-            policy: first.and_then(|action| action.ask.policy.as_deref()),
+            role: asked.actions.first().and_then(Action::reviewer_said),
             actions: asked.actions.iter().map(Asked::of).collect(),
         }
     }
@@ -464,6 +472,7 @@ impl<'a> Asked<'a> {
             quorum: Some(action.quorum()).filter(|quorum| *quorum > 1),
             not_self: action.ask.not_self,
             reason: action.ask.reason.as_deref(),
+            policy: action.ask.policy.as_deref(),
         }
     }
 }

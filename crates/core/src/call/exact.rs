@@ -15,12 +15,10 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::json::{Json, decimal};
-use crate::limits;
+use crate::{limits, plain::RAW_TEXT};
 
 /// The number of digits that any float holds.
 const ALWAYS: usize = 6;
-/// The name under which serde_json asks for raw text.
-const RAW: &str = "$serde_json::private::RawValue";
 /// How much text is read again, in bytes, to find out what becomes of numbers that serde buffers.
 const READ_AGAIN: usize = 16 << 20;
 
@@ -266,9 +264,9 @@ impl<'de, 'a: 'de> Deserializer<'de> for Node<'a> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Wrong> {
-        if name == RAW {
+        if name == RAW_TEXT {
             // It keeps its text.
-            let raw = std::iter::once((RAW, self.json.canonical()));
+            let raw = std::iter::once((RAW_TEXT, self.json.canonical()));
             return visitor.visit_map(MapDeserializer::new(raw));
         }
         visitor.visit_newtype_struct(self)

@@ -8,9 +8,9 @@
 //! changed policy changes nothing that is pending, a replay asks the same people, and the policy is read once, when a
 //! program starts.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::{preview::Preview, timeout::Timeout};
@@ -55,6 +55,21 @@ impl DecisionType {
             DecisionType::Respond => "respond",
             DecisionType::Defer => "defer",
         }
+    }
+}
+
+/// The schema of a decision that is allowed. It has a name of its own because clients only read it: a later server may
+/// allow more, whereas [`DecisionType`] is also what they send.
+#[derive(Debug)]
+pub struct AllowedDecision;
+
+impl JsonSchema for AllowedDecision {
+    fn schema_name() -> Cow<'static, str> {
+        "AllowedDecision".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        DecisionType::json_schema(generator)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Ordinary parsers accept a duplicate key (the last one wins) and round `18446744073709551616`, and so lose the
 //! difference between what was shown and what runs. This one refuses duplicate keys, lone surrogates, over-deep nesting
-//! and numbers that a double or a 64-bit integer cannot hold, and keeps the text of every number. Its canonical form is
-//! RFC 8785 except for numbers, which keep their text.
+//! and numbers that a double or a 64-bit integer cannot hold, and keeps the text of every number; it also refuses the keys
+//! of which serde_json makes another value. Its canonical form is RFC 8785 except for numbers, which keep their text.
 //!
 //! Where numbers must be exact, their text is carried as raw JSON (`RawValue`). serde_json's `arbitrary_precision`
 //! would do that too, but it changes how every number in the build is read, also in types of other libraries. Another
@@ -15,7 +15,7 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use crate::limits;
+use crate::{limits, plain::OWN_MEMBERS};
 
 /// The initial capacity of a canonical text: arguments seldom need more.
 const CANONICAL_BYTES: usize = 128;
@@ -60,8 +60,8 @@ impl Json {
     /// Parses one strict JSON text. `max_depth` bounds the nesting of arrays and objects.
     ///
     /// # Errors
-    /// Anything RFC 8259 forbids, a duplicate key, a lone surrogate, nesting beyond `max_depth`,
-    /// more than [`limits::JSON_VALUES`] values, or a number that would lose digits.
+    /// Anything RFC 8259 forbids, a duplicate key, a key of serde_json's own, a lone surrogate, nesting beyond
+    /// `max_depth`, more than [`limits::JSON_VALUES`] values, or a number that would lose digits.
     pub fn parse(text: &str, max_depth: usize) -> Result<Json, JsonError> {
         let parser =
             Parser { text, at: 0, depth: max_depth, values: 0, max_values: limits::JSON_VALUES, is_ours: false };
@@ -306,6 +306,12 @@ impl Parser<'_> {
             }
             let start = self.at;
             let key = self.string()?;
+            if !self.is_ours && key.starts_with(OWN_MEMBERS) {
+                self.at = start;
+                return Err(
+                    self.error(format!("the key {key:?} is reserved: programs would read something else there"))
+                );
+            }
             // A few members are scanned faster than they are hashed.
             if members.len() == FEW_MEMBERS {
                 seen.extend(members.iter().map(|(key, _)| key.clone()));

@@ -111,9 +111,16 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             let decided = Decided { by: by.subject, request_id, ..Decided::of(asked, decisions) };
             Ok(draft.decided(decided, user_edit_content, catalog))
         }
+        // A node of a graph gets its answer alone: no model reads what is said beside it.
+        (Kind::Interrupt | Kind::InDoubt, _) if asked.question.is_some() && user_edit_content.is_some() => {
+            Err(Refusal::new(
+                Code::InvalidMessage,
+                "user_edit_content: a node of a graph is pending under this key, and no model reads it; leave it out",
+            ))
+        }
         (Kind::Interrupt | Kind::Input, Reply::Resume(value)) => {
             check_resume(asked, &value)?;
-            Ok(draft.resumed(Resumed { n, value, by: by.subject, request_id }, catalog))
+            Ok(draft.resumed(Resumed { n, value, by: by.subject, request_id }, user_edit_content, catalog))
         }
         (Kind::Interrupt | Kind::Input, _) => Err(needs_resume(asked.kind)),
         (Kind::Question, Reply::Resume(_)) => Err(Refusal::new(

@@ -289,9 +289,11 @@ impl Draft {
         self.finish()
     }
 
-    /// Revokes a standing rule that this session made. The caller knows that it is in force.
-    pub fn revoke(mut self, rule: RuleId, by: Option<Arc<str>>) -> Transition {
-        self.push(Record::RuleRevoked(RuleRevoked { rule, by }));
+    /// Revokes standing rules that this session made. The caller knows that they are in force.
+    pub fn revoke(mut self, rules: &[RuleId], by: Option<&Arc<str>>) -> Transition {
+        for &rule in rules {
+            self.push(Record::RuleRevoked(RuleRevoked { rule, by: by.cloned() }));
+        }
         self.finish()
     }
 

@@ -90,8 +90,13 @@ impl State {
     /// otherwise continues.
     #[must_use]
     pub fn is_to_be_retried(&self) -> bool {
-        let task = self.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task());
-        self.status == Status::Failed || task || self.held
+        self.status == Status::Failed || self.has_failed_nodes() || self.held
+    }
+
+    /// Whether nodes of a graph's run have failed, even if others continue.
+    #[must_use]
+    pub fn has_failed_nodes(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.agent_loop && run.has_failed_task())
     }
 
     /// Whether only a retry continues it: the turn has failed, or is held with nothing that people could decide.

@@ -18,6 +18,7 @@ mod illegal;
 pub mod input;
 pub mod legal;
 mod message;
+mod moves;
 pub mod outcome;
 pub mod outdated;
 pub mod permission;

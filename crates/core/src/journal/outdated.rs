@@ -52,15 +52,22 @@ impl Call {
         self.shown = Some(shown);
     }
 
+    /// The [`words`] of the tool that was allowed, by its reviewers or by a rule or program in their place; `None` if
+    /// nobody was to be asked.
+    #[must_use]
+    pub fn allowed_tool(&self) -> Option<&Arc<str>> {
+        match (&self.shown, &self.stood_in) {
+            (Some(shown), _) => Some(&shown.digest).filter(|_| shown.tool == self.name),
+            (None, Some(stood_in)) => Some(&stood_in.tool_digest),
+            (None, None) => None,
+        }
+    }
+
     /// Whether its tool differs today from the one that was allowed, by its reviewers or by a rule or program in their
     /// place, or it targets another agent. A call whose tool is gone, or no longer takes the arguments, is not
     /// requested again: it fails when it begins.
     pub(super) fn is_outdated(&self, catalog: &dyn Catalog) -> bool {
-        let shown = match (&self.shown, &self.stood_in) {
-            (Some(shown), _) if shown.tool == self.name => &shown.digest,
-            (None, Some(stood_in)) => &stood_in.tool_digest,
-            _ => return false,
-        };
+        let Some(shown) = self.allowed_tool() else { return false };
         let Some(today) = catalog.tool(&self.agent, &self.name) else { return false };
         let same = *shown == words(&today) && self.target == today.target;
         !same && self.args.as_ref().is_some_and(|args| catalog.accepts(&self.agent, &self.name, args))

@@ -58,10 +58,16 @@ impl Principal {
         tenant: Option<&Arc<str>>,
     ) -> Result<(), Refusal> {
         self.check_may_decide()?;
-        if rule.decision == RuleDecision::Approve || self.decides_for(subject, tenant, &rule.role) {
+        let asks = rule.not_self && !self.trusted && self.subject.as_ref() == subject;
+        if rule.decision == RuleDecision::Approve || (!asks && self.decides_for(subject, tenant, &rule.role)) {
             return Ok(());
         }
         let needed = needed(&rule.role);
+        if asks {
+            let what = "the owner of these sessions may not decide such a call, and so may not end a standing rule that rejects \
+                        it; another person with";
+            return Err(Refusal::new(Code::Forbidden, format!("{what} {needed} can")));
+        }
         Err(Refusal::new(Code::Forbidden, format!("ending a standing rule that rejects needs {needed}")))
     }
 }
@@ -144,15 +150,17 @@ mod tests {
         let rejects: Rule = serde_json::from_str(text).expect("a rule");
         let approves = Rule { decision: RuleDecision::Approve, ..rejects.clone() };
         let owners = Rule { role: Reviewer::OWNER.clone(), ..rejects.clone() };
+        let not_self = Rule { not_self: true, ..rejects.clone() };
         for (who, ends) in [
-            (of("ann", Some("north"), &[]), [false, true, true]),
-            (of("bob", Some("north"), &["admin"]), [true, true, false]),
-            (of("bob", Some("south"), &["admin"]), [false, true, false]),
-            (Principal::trusted(), [true; 3]),
-            (Principal { kind: PrincipalKind::Service, ..Principal::trusted() }, [false; 3]),
+            (of("ann", Some("north"), &[]), [false, true, true, false]),
+            (of("ann", Some("north"), &["admin"]), [true, true, true, false]),
+            (of("bob", Some("north"), &["admin"]), [true, true, false, true]),
+            (of("bob", Some("south"), &["admin"]), [false, true, false, false]),
+            (Principal::trusted(), [true; 4]),
+            (Principal { kind: PrincipalKind::Service, ..Principal::trusted() }, [false; 4]),
         ] {
-            let may =
-                [&rejects, &approves, &owners].map(|rule| who.check_may_end(rule, Some(&ann), Some(&north)).is_ok());
+            let may = [&rejects, &approves, &owners, &not_self]
+                .map(|rule| who.check_may_end(rule, Some(&ann), Some(&north)).is_ok());
             assert_eq!(may, ends, "{who:?}");
         }
     }

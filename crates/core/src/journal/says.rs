@@ -15,6 +15,17 @@ use crate::{
     refusal::{Code, Refusal},
 };
 
+/// The reason of the rejections that a message stands for. An image gives none: without text they are plain. Each call
+/// repeats it, so it is no longer than what a person may say of one; the model reads the whole message next.
+fn reason_of(message: &UserMessage) -> Option<String> {
+    let mut text = message.content.text();
+    if text.len() > limits::DECISION_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(limits::DECISION_TEXT_BYTES - '…'.len_utf8()));
+        text.push('…');
+    }
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
 /// Whether a new message cannot resolve it: it needs a value, or the reviewers of a call must report its outcome.
 fn needs_an_answer(asked: &Interrupted) -> bool {
     let others = |action: &Action| !action.reviewer().is_owner();
@@ -117,8 +128,7 @@ impl Draft {
 
     /// A message that rejects everything pending, with itself as the reason.
     fn rejects_all(&mut self, message: UserMessage) {
-        // An image gives no reason: without text it is a plain rejection.
-        let reason = Some(message.content.text()).filter(|text| !text.trim().is_empty());
+        let reason = reason_of(&message);
         for open in self.state.open.clone() {
             let decision = Decision::reject(reason.clone());
             let mut decided = Decided::of(&open.asked, vec![decision; open.asked.actions.len()]);

@@ -4,8 +4,9 @@
 //! models, tools and graphs are counted by their length, and everything else by a constant.
 
 use super::{
-    record::{Block, Record, Unshown},
+    record::{Block, InputQuestion, Record, Unshown},
     run::Raw,
+    schema::Schema,
 };
 
 /// The size of a record without the texts that are counted.
@@ -25,7 +26,11 @@ pub(super) fn of(record: &Record) -> u64 {
         }
         Record::Interrupted(asked) => {
             let args: usize = asked.actions.iter().map(|action| action.args.text().len() + RECORD).sum();
-            args + asked.question.as_ref().map_or(0, |at| at.payload.get().len())
+            args + asked.question.as_ref().map_or(0, |at| at.payload.get().len() + schema(at.schema.as_deref()))
+        }
+        Record::InputRequired(required) => {
+            let texts = |of: &InputQuestion| RECORD + of.payload.get().len() + schema(of.schema.as_deref());
+            required.questions.iter().map(texts).sum::<usize>() + required.state.as_ref().map_or(0, |kept| kept.len())
         }
         Record::Decided(decided) => decided.decisions.len() * RECORD,
         Record::AgentBegan(began) => began.input.len(),
@@ -63,4 +68,32 @@ fn unshown(unshown: &Unshown) -> usize {
 
 fn raw(raw: Option<&Raw>) -> usize {
     raw.map_or(0, |raw| raw.get().len())
+}
+
+/// Of a question: its asker has written it.
+fn schema(schema: Option<&Schema>) -> usize {
+    schema.map_or(0, |schema| schema.0.get().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tool may ask as long as somebody answers, or its questions time out.
+    #[test]
+    fn r9_what_a_tool_asks_counts_with_its_forms_and_what_is_kept_for_it() {
+        let long = "x".repeat(1000);
+        let (question, at) = (
+            format!(r#""from":"shop","payload":"{long}","schema":{{"title":"{long}"}}"#),
+            format!(r#"{{"task":0,"node":"shop","question":"q","payload":"{long}","schema":{{"title":"{long}"}}}}"#),
+        );
+        let asked = format!(
+            r#"{{"input_required":{{"call":1,"attempt":1,"questions":[{{"name":"q",{question}}}],"state":"{long}"}}}}"#
+        );
+        let interrupted = format!(r#"{{"interrupted":{{"n":1,"kind":"input","actions":[],"question":{at}}}}}"#);
+        for (record, texts) in [(asked, 3000), (interrupted, 2000)] {
+            let size = of(&serde_json::from_str(&record).expect(&record));
+            assert!((texts..texts + 1000).contains(&size), "{size}");
+        }
+    }
 }

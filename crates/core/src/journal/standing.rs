@@ -34,6 +34,7 @@ impl Rule {
             },
             message: decision.message().map(str::to_owned),
             role: action.reviewer().clone(),
+            not_self: decision.kind() != DecisionType::Approve && action.ask.not_self && !action.reviewer().is_owner(),
             by: decided.by.clone(),
             args: matches!(always, Always::Arguments { .. }).then(|| action.args.clone()),
             until: always.until(),

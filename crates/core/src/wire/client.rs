@@ -38,10 +38,10 @@ pub enum ClientMessage {
     Subscribe(Subscribe),
     /// Stops following a session.
     #[schemars(title = "UnsubscribeCommand")]
-    Unsubscribe(OfSession),
+    Unsubscribe(Unsubscribe),
     /// Stops the turn.
     #[schemars(title = "CancelCommand")]
-    Cancel(OfSession),
+    Cancel(Cancel),
     /// Asks for a `pong`.
     #[schemars(title = "PingCommand")]
     Ping,
@@ -90,7 +90,7 @@ pub struct SendApproval {
     /// pending request has another.
     #[serde(default)]
     pub digest: Option<String>,
-    /// The reviewer's message, shown in history and passed to the model.
+    /// The reviewer's message, shown in history and passed to the model; refused beside a reply to a node of a graph.
     #[serde(default)]
     pub user_edit_content: Option<String>,
     /// Makes a retry of the request safe.
@@ -151,9 +151,19 @@ pub struct Subscribe {
     pub request_id: Option<String>,
 }
 
-/// `unsubscribe` and `cancel`
+/// `unsubscribe`
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct OfSession {
+pub struct Unsubscribe {
+    /// The session.
+    pub session_id: String,
+    /// Echoed if it is refused; nothing else answers it.
+    #[serde(default)]
+    pub request_id: Option<String>,
+}
+
+/// `cancel`
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Cancel {
     /// The session.
     pub session_id: String,
     /// Makes a retry of the request safe.
@@ -240,7 +250,8 @@ impl ClientMessage {
             ClientMessage::Comment(m) => (Some(&m.session_id), m.request_id.as_ref()),
             ClientMessage::Reassign(m) => (Some(&m.session_id), m.request_id.as_ref()),
             ClientMessage::Subscribe(m) => (Some(&m.session_id), m.request_id.as_ref()),
-            ClientMessage::Unsubscribe(m) | ClientMessage::Cancel(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Unsubscribe(m) => (Some(&m.session_id), m.request_id.as_ref()),
+            ClientMessage::Cancel(m) => (Some(&m.session_id), m.request_id.as_ref()),
             ClientMessage::Ping => (None, None),
         };
         session_id.map_or(Ok(()), |id| check_session_id(id))?;

@@ -219,7 +219,7 @@ pub enum ConnectionEvent {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,
     },
-    /// The message, decision or cancel is stored durably.
+    /// The message, decision, comment, reassignment or cancel is stored durably.
     #[schemars(title = "AckEvent")]
     Ack {
         /// Echoed.

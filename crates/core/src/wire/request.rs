@@ -11,7 +11,7 @@ use crate::{
     approval::key::approval_key,
     call::{
         args::Args,
-        gate::{DecisionType, Risk},
+        gate::{AllowedDecision, DecisionType, Risk},
         preview::{Preview, ShownPreview},
         reviewer::Reviewer,
         shown::{self, Shown},
@@ -89,6 +89,7 @@ pub struct QuestionReview {
     /// `ask_user_question`.
     pub action_name: Arc<str>,
     /// `approve`, `edit`, `reject`.
+    #[schemars(with = "Vec<AllowedDecision>")]
     pub allowed_decisions: Vec<DecisionType>,
 }
 
@@ -284,6 +285,7 @@ pub struct ReviewConfig {
     /// The tool.
     pub action_name: Arc<str>,
     /// The decisions that are allowed.
+    #[schemars(with = "Vec<AllowedDecision>")]
     pub allowed_decisions: Vec<DecisionType>,
     /// The role that decides; absent: the session's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -394,7 +396,7 @@ pub fn review_config(kind: Kind, action: &Action) -> ReviewConfig {
         role: action.reviewer_said().map(str::to_owned),
         level: several.then_some(action.level + 1),
         levels: several.then(|| Reviewer::names(&action.ask.levels)),
-        quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && kind == Kind::Approval),
+        quorum: Some(action.quorum()).filter(|quorum| *quorum > 1 && kind.takes_votes()),
         not_self: action.ask.not_self,
         reassign: Reviewer::names(&action.ask.reassign),
         args_schema: action.schema.clone(),

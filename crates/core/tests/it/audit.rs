@@ -1,9 +1,11 @@
 //! Spec R8: what is recorded, and that any change is detected.
 
+use std::collections::BTreeSet;
+
 use countersign_core::{
     approval::decision::Decision,
     audit::{self, Anchor, AuditRecord, Fault, Verifier},
-    call::gate::{DecidedBy, Gate, Verdict},
+    call::gate::{Ask, DecidedBy, Gate, Verdict},
     journal::{
         draft::{CallResult, Catalog, ToolFacts},
         fork,
@@ -18,10 +20,10 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    people::person,
+    people::{levels, person},
     world::{
         Op, Tools, World, ops,
-        pending::{args, asked, decide, plain, waiting},
+        pending::{answer_gated, args, asked, decide, decide_under, plain, waiting},
     },
 };
 
@@ -88,6 +90,51 @@ fn r8_a_decision_is_told_with_who_made_it_and_what_they_were_shown() {
         bodies.iter().find(|body| body["event"] == "requested" && body["approval_key"] == decided["approval_key"]);
     let shown = &asked.expect("a request")["actions"][0];
     assert_eq!(shown["args_digest"], args(r#"{"n":0}"#).digest().to_string(), "{shown}");
+}
+
+/// A call that needed nobody, and is lost: people are asked about it all the same.
+#[test]
+fn r8_r4_what_people_decide_about_a_call_that_needed_nobody_is_told_to_its_end() {
+    for (decision, ends) in [
+        (Decision::approve(), "success"),
+        (Decision::respond("it was paid"), "success"),
+        (Decision::reject(None), "error"),
+    ] {
+        let mut world = asked();
+        answer_gated(&mut world, &[("pay", Gate::of(Verdict::Allow))]);
+        world.apply(&Op::Start(1)).expect("begun");
+        world.commit(world.draft().recover(&BTreeSet::new(), &world.tools).expect("it is lost"));
+        let runs_again = decision == Decision::approve();
+        decide(&mut world, 1, vec![decision], person("ann", &[])).expect("decided");
+        if runs_again {
+            world.apply(&Op::Start(1)).expect("begun again");
+            let paid = CallOutcome::finished(CallNo::FIRST, 2, Ok("paid".into()));
+            world.commit(world.draft().ended(&[paid], &world.tools).expect("it ends"));
+        }
+        let log = told(&world);
+        let events: Vec<&Value> = log.iter().map(|body| &body["event"]).collect();
+        assert_eq!(events, ["outcome_unknown", "requested", "decided", "finished"]);
+        let end = &log[3];
+        assert_eq!((&end["status"], &end["attempts"]), (&json!(ends), &json!(if runs_again { 2 } else { 1 })), "{end}");
+        for body in [&log[0], end] {
+            assert_eq!(body["args_digest"], args(r#"{"n":0}"#).digest().to_string(), "{body}");
+        }
+    }
+}
+
+/// An edit is judged by the policy of the day, and what it leads to is asked about together with what was asked before.
+#[test]
+fn r8_p1_each_action_of_a_request_names_the_policy_that_asks_about_it() {
+    let ask = |version: &str| Ask { policy: Some(version.into()), ..levels(&["user", "admin"]) };
+    let mut world = waiting(&[("pay", ask("before")), ("pay", ask("before"))]);
+    let decisions = vec![Decision::edit("pay", args(r#"{"n":9}"#)), Decision::approve()];
+    decide_under(&mut world, 1, decisions, person("ann", &[]), vec![Some(Verdict::Ask(ask("today"))), None])
+        .expect("decided");
+    let log = told(&world);
+    let asked: Vec<Vec<&Value>> = (log.iter().filter(|body| body["event"] == "requested"))
+        .map(|body| body["actions"].as_array().expect("actions").iter().map(|action| &action["policy"]).collect())
+        .collect();
+    assert_eq!(asked, [["before", "before"], ["today", "before"]]);
 }
 
 fn fails(world: &mut World) {
@@ -288,6 +335,9 @@ fn r8_any_change_of_the_log_is_named() {
         doubled.insert(i, log[i].clone());
         assert!(verify(&doubled, None).is_err());
     }
+    // No hash covers what stands beside a record's members.
+    let beside = serde_json::to_string(&log[0]).expect("write").replacen('{', r#"{"by":"ann","#, 1);
+    assert!(serde_json::from_str::<AuditRecord>(&beside).is_err());
     // With another layout it is the same log.
     let line = serde_json::to_string(&log[0]).expect("write");
     let spread: Value = serde_json::from_str(&line.replace("1.10", "1.5")).expect("read");

@@ -27,7 +27,7 @@ const LONGEST: Millis = 600_000;
 /// One record from a day later, which changes nothing.
 fn from_the_future(world: &mut World) {
     let rule = RuleId { n: InterruptionNo::new(u32::MAX), action: 0 };
-    world.commit(Draft::new(&world.state, world.now + DAY).revoke(rule, None));
+    world.commit(Draft::new(&world.state, world.now + DAY).revoke(&[rule], None));
 }
 
 fn asked(record: &Record) -> Option<&Interrupted> {

@@ -375,6 +375,27 @@ fn g5_the_count_is_the_providers_where_it_gives_one() {
     assert!(session.room(&session.catalog).is_none(), "they are in the provider's count already");
 }
 
+/// Spec G5: an answer that was continued reads the conversation once for each part, and none of it is there twice.
+#[test]
+fn g5_a_continued_answer_counts_the_conversation_once() {
+    let mut session = Talk::new(Locale::En, Budgeted(None));
+    session.say("one");
+    session.answer("1", &[], Usage { input_tokens: 90, output_tokens: 5, ..Usage::default() });
+    session.say("two");
+    // The parts read 100, 110 and 120 tokens.
+    let usage = Usage { input_tokens: 330, output_tokens: 25, ..Usage::default() };
+    let blocks = vec![Block::text("all three parts")];
+    let answer = ModelResponded { model: "m".into(), blocks, usage, continued: 2, ..ModelResponded::default() };
+    session.commit(session.draft().model_responded(answer, Vec::new(), &session.catalog));
+    assert_eq!(
+        session.state.window.tokens, 135,
+        "the average read, and all that was written: no less than the conversation"
+    );
+    session.say("three");
+    assert!(session.room(&budget(200, 1)).is_none(), "it fits");
+    assert!(session.room(&budget(120, 1)).is_some());
+}
+
 /// An append without some of its records.
 fn without(entry: &Entry, is: impl Fn(&Record) -> bool) -> Entry {
     let mut entry = entry.clone();

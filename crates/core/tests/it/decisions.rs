@@ -22,6 +22,7 @@ use countersign_core::{
         record::{Record, records},
         state::{Phase, State},
     },
+    limits,
     number::{CallNo, InterruptionNo},
     refusal::{Code, Refusal},
     session::Session,
@@ -441,6 +442,30 @@ fn w9_a_comment_of_a_queued_messages_words_does_not_take_its_place() {
     let said: Vec<(String, u32)> = said.collect();
     let expected = [("go", 0), ("hurry", 0), ("hurry", 1), ("hurry", 2), ("please", 3)];
     assert_eq!(said, expected.map(|(text, queued)| (text.to_owned(), queued)));
+}
+
+/// Each of the calls repeats the reason, and the model reads the message whole after them.
+#[test]
+fn w9_r9_a_long_message_that_rejects_is_no_longer_a_reason_than_a_persons_own_may_be() {
+    let mut world =
+        waiting(&[("pay", plain()), ("wire", plain()), ("mail", Ask { timeout: Timeout::of(9), ..plain() })]);
+    let text = "đ".repeat(100_000);
+    let content = text.clone().into();
+    let input = MessageInput { content, on_pending: Some(OnPending::Reject), ..MessageInput::default() };
+    world.commit(world.draft().message(input, &Tools::FIRST).expect("they are rejected"));
+    let (mut reasons, mut said) = (Vec::new(), Vec::new());
+    for record in records(&world.journal) {
+        match record {
+            Record::CallFinished(finished) => reasons.push(finished.output.clone()),
+            Record::UserMessage(message) => said.push(message.content.text()),
+            _ => {}
+        }
+    }
+    assert_eq!((reasons.len(), said.last()), (3, Some(&text)));
+    for reason in reasons {
+        assert!(reason.len() <= limits::DECISION_TEXT_BYTES, "{}", reason.len());
+        assert!(reason.strip_suffix('…').is_some_and(|begins| text.starts_with(begins)));
+    }
 }
 
 #[test]

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use countersign_core::{
+    approval::principal::Principal,
     call::{
         gate::{Gate, Verdict},
         timeout::Timeout,
     },
+    decide::{
+        reply::Reply,
+        resolve::{self, DecideInput},
+    },
     journal::{
         outcome::CallOutcome,
-        record::{Block, CallStatus, Entry, InputQuestion, InputRequired, Record, ToolUse, records},
+        record::{Block, CallStatus, Entry, InputQuestion, InputRequired, Record, Retried, ToolUse, records},
         run::Raw,
         state::{Call, Phase, State, Status},
     },
-    number::{CallNo, RunNo},
+    number::{CallNo, InterruptionNo, RunNo},
     session::Session,
 };
 
@@ -57,6 +62,30 @@ fn s13_null_is_an_answer_like_any_other() {
     world.state = std::sync::Arc::new(serde_json::from_str::<State>(&text).expect("state"));
     world.apply(&Op::Resume(0, 0)).expect("the first takes a number");
     assert!(matches!(world.state.calls[0].phase, Phase::Permitted | Phase::Started(2)), "it has all its answers");
+}
+
+/// In a turn that has failed they come with its retry, as those beside a decision do.
+#[test]
+fn w5_words_beside_the_answer_to_a_call_reach_the_model_after_its_result() {
+    for fails in [false, true] {
+        let mut world = asking();
+        if fails {
+            world.commit(world.draft().fail("budget_exceeded", "spent".into(), None, &world.tools));
+        }
+        let reply = Reply::Resume(Raw::of(&serde_json::json!("any")).expect("JSON"));
+        let answers = DecideInput::new(InterruptionNo::new(2), reply, Principal::person("ann", Vec::new()));
+        let input = DecideInput { user_edit_content: Some("and hurry".into()), ..answers };
+        world.commit(resolve::decide(&world.state, world.now, input, &world.tools).expect("answered"));
+        if fails {
+            world.commit(world.draft().retry(Retried::default(), &world.tools).expect("retried"));
+        }
+        check(&world);
+        let mut said = records(&world.journal).filter_map(|record| match record {
+            Record::UserMessage(message) => Some((message.content.text(), message.by.clone())),
+            _ => None,
+        });
+        assert_eq!(said.next_back(), Some(("and hurry".to_owned(), Some("ann".into()))), "failed: {fails}");
+    }
 }
 
 /// A nested agent whose call timed out continues, and the session says so, although its own calls are pending.

@@ -14,6 +14,7 @@ use countersign_core::{
     },
     number::InterruptionNo,
     refusal::{Code, Refusal},
+    wire::request::review_config,
 };
 
 use crate::world::{
@@ -288,6 +289,8 @@ fn p4_a_call_in_doubt_runs_again_only_if_all_allow_it_who_had_to_allow_it() {
         world.apply(&Op::Crash).expect("crash");
         let doubt = world.state.waiting(InterruptionNo::new(n)).expect("in doubt").clone();
         assert_eq!((doubt.asked.actions[0].reviewer_said(), doubt.quorum()), (Some("admin"), 2), "{roles:?}");
+        let shown = review_config(doubt.asked.kind, &doubt.asked.actions[0]);
+        assert_eq!(shown.quorum, Some(2), "who allows it sees that one of them is not enough");
         let refused = decide(&mut world, n, vec![Decision::respond("it ran")], ann()).expect_err("not the owner's");
         assert_eq!(refused.code, Code::Forbidden);
         // Nor does a new message end it.

@@ -102,7 +102,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
             .iter()
             .for_each(|entry| state.append(entry).expect("legal"));
         let late =
-            Draft::new(&state, state.updated_at + DAY).revoke(RuleId { n: InterruptionNo::new(9), action: 0 }, None);
+            Draft::new(&state, state.updated_at + DAY).revoke(&[RuleId { n: InterruptionNo::new(9), action: 0 }], None);
         let placed = state.place(late).expect("legal");
         let append = Append {
             session_id: "s".into(),

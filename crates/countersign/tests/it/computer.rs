@@ -137,6 +137,25 @@ async fn s14_a_batch_is_done_in_order_and_its_result_is_one_picture() {
     assert_eq!(results(&world, "s1").await, [(true, "data:image/png;base64,iVBORw==".to_owned())]);
 }
 
+/// Calls of one answer start as tasks, which begin in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s14_batches_of_one_answer_are_done_one_after_the_other_in_the_models_order() {
+    let batch = |n: i32| {
+        let says = |text: String| json!({ "type": "type", "text": text });
+        let actions = [says(format!("{n} begins")), json!({ "type": "wait", "ms": 1 }), says(format!("{n} ends"))];
+        json!({ "name": COMPUTER, "args": { "actions": actions } })
+    };
+    let done_by = |n: i32| [format!("type {n} begins"), format!("type {n} ends"), "screenshot".to_owned()];
+    let expected: Vec<String> = (0..4).flat_map(done_by).collect();
+    for round in 0..10 {
+        let (computer, done) = paper();
+        let tool = builtin::computer(computer).needs_approval(Approval::never());
+        let turns = json!([{ "tool_calls": (0..4).map(batch).collect::<Vec<_>>() }, { "text": "done" }]);
+        let outcome = send(&runtime(memory(), vec![tool], &turns), "s1", "go").await.expect("run");
+        assert_eq!((outcome.status, done_so_far(&done)), (Status::Completed, expected.clone()), "{round}");
+    }
+}
+
 #[tokio::test]
 async fn s14_the_older_single_action_is_taken_and_what_is_neither_is_not() {
     for (args, did) in [

@@ -1,13 +1,16 @@
 //! Truncated answers: what the stream, the history and the library say of them, and what follows (spec W2, S23).
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use countersign::{
-    Agent, Cut, Message, OnCut, Principal, RunErrorKind, Status,
-    model::{Model, ModelError, ModelEvent, ModelRequest, scripted::Scripted},
+    Agent, Cut, Message, OnCut, Price, Principal, RunConfig, RunErrorKind, Runner, Status,
+    model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy, scripted::Scripted},
     run,
     run::{Runtime, TurnOutcome},
     store::{Store, memory::MemoryStore},
@@ -221,6 +224,53 @@ async fn s23_going_on_has_its_bounds() {
     let (agent, asked) = piecemeal(&[("I won't", Some(Cut::Refusal))]);
     assert_eq!(run(&agent, "go").await.expect("result").cut, Some(Cut::Refusal));
     assert_eq!(asked.lock().expect("asked").len(), 1);
+}
+
+#[tokio::test]
+async fn s22_a_cut_answer_is_continued_only_within_the_budget() {
+    let more = Some(Cut::MaxTokens);
+    // Each call uses 11 tokens, and costs 11.
+    let priced = RunConfig::new().price("demo", Price::new(1e6, 1e6));
+    for config in [RunConfig::new().max_tokens(20), priced.max_cost(20.0)] {
+        let (agent, asked) = piecemeal(&[("x", more)]);
+        let result = Runner::new(config).run(&agent, "go").await.expect("result");
+        assert_eq!((&*result.final_output, result.cut, result.model_calls), ("xx", more, 2));
+        assert_eq!(asked.lock().expect("asked").len(), 2);
+    }
+}
+
+/// Gives half an answer, and breaks off in the middle of the rest, for which it charges.
+#[derive(Default)]
+struct Half(AtomicU64);
+
+impl Model for Half {
+    fn call(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let usage = ModelEvent::Usage(countersign::Usage { input_tokens: 10, output_tokens: 1, ..Default::default() });
+        let events = match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => vec![
+                Ok(ModelEvent::Text("x".to_owned())),
+                Ok(usage),
+                Ok(ModelEvent::Cut(Cut::MaxTokens)),
+                Ok(ModelEvent::Stop),
+            ],
+            _ => vec![Ok(usage), Err(ModelError::transient("gone"))],
+        };
+        stream::iter(events).boxed()
+    }
+}
+
+#[tokio::test]
+async fn s22_an_answer_that_breaks_off_is_not_asked_for_again_once_its_parts_have_used_up_the_budget() {
+    let priced = RunConfig::new().price("demo", Price::new(1e6, 1e6));
+    for config in [RunConfig::new().max_tokens(20), priced.max_cost(20.0)] {
+        let model = Arc::new(Half::default());
+        let agent = Agent::new("writer", ("demo", model.clone() as Arc<dyn Model>)).on_cut(OnCut::Continue);
+        let retry = RetryPolicy { initial_delay: Duration::from_millis(1), ..RetryPolicy::default() };
+        let error = Runner::new(config.retry(retry)).run(&agent, "go").await.expect_err("spent");
+        assert_eq!((error.kind(), model.0.load(Ordering::SeqCst)), (RunErrorKind::Budget, 2), "{error}");
+        let state = error.into_state().expect("its state");
+        assert_eq!(state.state().usage.total(), 22, "what was charged is on record");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 
 use countersign::store::{Store, StoreError};
 use countersign_core::{
-    audit::AuditRecord,
+    audit::{AuditRecord, Event},
     journal::{
         record::{Entry, Millis, Record, records},
         request_id::RequestId,
@@ -39,10 +39,11 @@ pub(crate) struct Failing {
 /// How it fails, and what has happened to it.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// Appends, reads of a session's head, and of its first record alone, that are still to fail.
+    /// Appends, reads of a session's head, of its first record alone, and of lists of rules, that are still to fail.
     pub(crate) appends: AtomicU32,
     pub(crate) heads: AtomicU32,
     pub(crate) firsts: AtomicU32,
+    pub(crate) rules: AtomicU32,
     /// How many have failed.
     pub(crate) failed: AtomicU32,
     /// The bytes of the largest page of entries that was read, and of all of them.
@@ -86,6 +87,8 @@ pub(crate) struct Faults {
     pub(crate) ahead: AtomicI64,
     /// What happens once, before an append with such a record reaches the store.
     meanwhile: Mutex<Option<Meanwhile>>,
+    /// What is waited for once, after an append with such a record is stored and before its sender is told.
+    afterwards: Mutex<Option<Meanwhile>>,
 }
 
 impl std::ops::Deref for Failing {
@@ -133,6 +136,11 @@ impl Failing {
     /// Does something once between the judgement of the next such record and its append, as if the process was paused.
     pub(crate) fn meanwhile(&self, before: fn(&Record) -> bool, happens: impl Future<Output = ()> + Send + 'static) {
         *self.meanwhile.lock().expect("meanwhile") = Some((before, happens.boxed()));
+    }
+
+    /// The answer to the next append with such a record comes after this.
+    pub(crate) fn afterwards(&self, after: fn(&Record) -> bool, happens: impl Future<Output = ()> + Send + 'static) {
+        *self.afterwards.lock().expect("afterwards") = Some((after, happens.boxed()));
     }
 
     fn happens_before(&self, append: &Append) -> Option<BoxFuture<'static, ()>> {
@@ -232,6 +240,8 @@ impl Store for Failing {
                 let last = append.entries.last().map_or(0, |entry| entry.pos);
                 let entries = append.entries.clone();
                 let happens = self.happens_before(&append);
+                let is_after = |(after, _): &mut Meanwhile| records(&append.entries).any(after);
+                let afterwards = self.afterwards.lock().expect("afterwards").take_if(is_after);
                 let lost = self.loses_the_answer(&append);
                 async move {
                     self.others_run().await;
@@ -248,6 +258,9 @@ impl Store for Failing {
                         self.reaches_the_disk();
                     }
                     self.others_run().await;
+                    if let Some((_, happens)) = afterwards {
+                        happens.await;
+                    }
                     if lost.is_some() { Err(StoreError::Unknown) } else { Ok(lease) }
                 }
                 .boxed()
@@ -388,11 +401,19 @@ impl Store for Failing {
         self.inner.standing(of, agent, tool)
     }
     fn rules(&self, filter: RuleFilter, page: Page) -> BoxFuture<'_, Result<Paged<RuleRow>, StoreError>> {
-        self.listed(self.inner.rules(filter, page), |row| row.session_id.clone())
+        match self.check(&self.rules) {
+            Ok(()) => self.listed(self.inner.rules(filter, page), |row| row.session_id.clone()),
+            Err(error) => async { Err(error) }.boxed(),
+        }
     }
-    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn delete(
+        &self,
+        session_id: &str,
+        at: Option<u64>,
+        told: Option<&Event>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         match self.check_broken(session_id) {
-            Ok(()) => self.inner.delete(session_id, at),
+            Ok(()) => self.inner.delete(session_id, at, told),
             Err(error) => async { Err(error) }.boxed(),
         }
     }

@@ -35,7 +35,7 @@ fn me() -> Principal {
 }
 
 async fn checkpoints(runtime: &Runtime, session: &str) -> Vec<CheckpointView> {
-    let query = CheckpointQuery { cursor: None, limit: 200 };
+    let query = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
     let mut rows = runtime.checkpoints(&me(), session, query).await.expect("checkpoints").rows;
     rows.reverse();
     rows
@@ -97,7 +97,7 @@ async fn g6_checkpoints_say_where_a_session_stood_in_pages_newest_first() {
         assert_eq!(all[4].pending, ["s_1"]);
         let (mut paged, mut cursor) = (Vec::new(), None);
         loop {
-            let page = runtime.checkpoints(&me(), "s", CheckpointQuery { cursor, limit: 2 }).await.expect("page");
+            let page = runtime.checkpoints(&me(), "s", CheckpointQuery { cursor, limit: Some(2) }).await.expect("page");
             assert!(page.rows.len() <= 2);
             paged.extend(page.rows);
             cursor = page.next_cursor;
@@ -347,7 +347,8 @@ async fn g6_only_the_owner_forks_and_an_agent_changes_no_call() {
         let absent = runtime.fork(&bob, "none", NewFork::default()).await.expect_err("absent");
         let hidden = runtime.fork(&bob, "s", NewFork::default()).await.expect_err("not yours");
         assert_eq!((absent.code, hidden.code), (Code::SessionNotFound, Code::SessionNotFound), "{name}");
-        let checked = runtime.checkpoints(&bob, "s", CheckpointQuery { cursor: None, limit: 1 }).await;
+        let checked =
+            runtime.checkpoints(&bob, "s", CheckpointQuery { limit: Some(1), ..CheckpointQuery::default() }).await;
         assert_eq!(checked.expect_err("not yours").code, Code::SessionNotFound);
         let other = Principal { tenant: Some("north".into()), ..person("ann", &[]) };
         assert_eq!(
@@ -436,7 +437,11 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
         let then = today(&store, &ledger, None);
         then.run(&ann(), NewMessage::text("s", "buy")).await.expect("both ran");
         assert_eq!(ran(&ledger).await.len(), 2, "{name}");
-        let all = then.checkpoints(&ann(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("list").rows;
+        let all = then
+            .checkpoints(&ann(), "s", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() })
+            .await
+            .expect("list")
+            .rows;
         let at_first = |what: &str| all.iter().rev().find(|one| one.after == what).expect("a checkpoint").checkpoint;
         let (answered, begun) = (at_first("answer"), at_first("call_started"));
         let fork = async |runtime: &Runtime, checkpoint, id: &str| {

@@ -241,7 +241,7 @@ async fn g6_a_fork_that_is_to_run_runs_though_its_caller_is_gone_if_it_is_stored
         let runtime = runtime(slow(), TRADE, LONG);
         send(&runtime, "s", "go").await.expect("paused");
         decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
-        let query = CheckpointQuery { cursor: None, limit: 200 };
+        let query = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
         let page = runtime.checkpoints(&me(), "s", query).await.expect("checkpoints");
         let said = page.rows.iter().filter(|at| at.status == Status::Running).map(|at| at.checkpoint).min();
         let fork = NewFork { checkpoint: said, session_id: Some("f".into()), run: true, ..NewFork::default() };

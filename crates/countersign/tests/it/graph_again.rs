@@ -166,6 +166,19 @@ fn decides(key: &str, decision: Decision) -> NewDecision {
     NewDecision::new(key.to_owned(), vec![decision])
 }
 
+/// No model reads them there.
+async fn w5_words_beside_the_answer_to_a_node_are_refused_and_not_lost(store: Arc<dyn Store>) {
+    let graph = publishes(false, &Count::default());
+    let (runtime, runs) = process(&store, &graph);
+    let _ = runs.run(&me(), "s", &Work::default()).await.expect("run");
+    let with = |words: &str| NewDecision { user_edit_content: Some(words.to_owned()), ..answer("s_1", true) };
+    let refused = runtime.decide(&me(), with("and hurry")).await.expect_err("who would read it?");
+    assert_eq!(refused.code, Code::InvalidMessage);
+    assert!(refused.message.starts_with("user_edit_content: "), "{refused}");
+    assert_eq!(runs.outcome(&me(), "s").await.expect("outcome").key("publish?"), Some("s_1"), "it is still pending");
+    runtime.decide_and_run(&me(), with(" ")).await.expect("blank words are none");
+}
+
 /// An edit withdraws the answer also of a node about whose step a person is asked; that request stays.
 async fn g6_an_edit_beside_a_step_in_doubt_withdraws_what_was_answered_before(store: Arc<dyn Store>) {
     let begun = Count::default();
@@ -235,8 +248,10 @@ async fn r4_a_fork_asks_about_a_step_that_was_to_run_again(store: Arc<dyn Store>
     runtime.wait(&me(), "s").await.expect("wait");
     runtime.decide_and_run(&me(), decides("s_1", Decision::approve())).await.expect("again");
     assert_eq!(runs.outcome(&me(), "s").await.expect("outcome").done().expect("done").log, ["paid"]);
-    let page =
-        runtime.checkpoints(&me(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("checkpoints");
+    let page = runtime
+        .checkpoints(&me(), "s", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() })
+        .await
+        .expect("checkpoints");
     let pending = page.rows.iter().filter(|at| !at.pending.is_empty()).map(|at| at.checkpoint).max().expect("it asked");
     let running = page.rows.iter().filter(|at| at.checkpoint > pending && at.status == Status::Running);
     let decided: Vec<u64> = running.map(|at| at.checkpoint).collect();
@@ -262,8 +277,10 @@ async fn g6_the_state_of_a_fork_is_changed_wherever_it_is_held(store: Arc<dyn St
     });
     let (runtime, runs) = process(&store, &graph);
     runs.run(&me(), "s", &Work::default()).await.expect("run").done().expect("done");
-    let page =
-        runtime.checkpoints(&me(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("checkpoints");
+    let page = runtime
+        .checkpoints(&me(), "s", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() })
+        .await
+        .expect("checkpoints");
     let running = page.rows.iter().filter(|at| at.status == Status::Running);
     let between: Vec<u64> = running.filter(|at| at.nodes == ["two"]).map(|at| at.checkpoint).collect();
     assert!(!between.is_empty(), "{:?}", page.rows);
@@ -378,6 +395,7 @@ async fn r4_a_step_that_its_node_drops_is_asked_about_when_the_node_pauses(store
 }
 
 conformance!(
+    w5_words_beside_the_answer_to_a_node_are_refused_and_not_lost,
     g6_the_state_of_a_fork_is_changed_wherever_it_is_held,
     g6_an_edit_withdraws_an_answer_that_a_failed_node_has_not_used,
     g6_an_edit_withdraws_an_answer_that_has_not_reached_its_node,

@@ -266,7 +266,8 @@ async fn s18_a_state_with_other_application_data_starts_its_node_over() {
     let mut paused = runner.run(&agent, "go").await.expect("run");
     paused.state.approve(&paused.interruptions[0]).expect("approved");
     let paused = runner.run(&agent, &paused.state).await.expect("it asks");
-    let mut state = paused.state.with_context(&"other", ContextStrategy::Merge).expect("JSON");
+    let mut state = paused.state;
+    state.set_context(&"other", ContextStrategy::Merge).expect("JSON");
     state.answer(&paused.interruptions[0], &true).expect("answered");
     runner.run(&agent, state).await.expect("resumed");
     assert_eq!(looks.get(), 2);
@@ -286,6 +287,21 @@ fn timed(sent: &Count) -> Graph<Work> {
         graph.start(ask);
         graph.edge(ask, Node::END);
     })
+}
+
+/// As an approval's time is: nobody has less time than the program says.
+#[tokio::test]
+async fn w7_the_time_for_an_answer_is_rounded_up() {
+    let graph = in_line("timed", |graph| {
+        let ask = graph.node("ask", move |ctx: Context<Work>| async move {
+            let n: i64 = ctx.interrupt("n?", ()).typed().timeout(Duration::from_millis(1900), 7).await;
+            Ok(WorkUpdate::new().sum(n))
+        });
+        graph.start(ask);
+        graph.edge(ask, Node::END);
+    });
+    let paused = graph.run(Work::default()).await.expect("run");
+    assert_eq!(paused.state.state().open[0].asked.actions[0].ask.timeout, Duration::from_secs(2).into());
 }
 
 #[tokio::test]
@@ -550,7 +566,7 @@ async fn g6_s16_a_program_that_runs_a_held_session_continues_it() {
     let _ = store.session("t").say("hi").run(&agent).await.expect("run");
     let runtime = Runtime::builder(store.clone()).agent(agent.clone()).graph(&graph).build().expect("runtime");
     for (session, id) in [("s", "graph"), ("t", "agent")] {
-        let query = CheckpointQuery { cursor: None, limit: 200 };
+        let query = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
         let page = runtime.checkpoints(&me, session, query).await.expect("checkpoints");
         let at = page.rows.iter().find(|at| at.status == Status::Running).expect("in the middle").checkpoint;
         let fork = NewFork { checkpoint: Some(at), session_id: Some(id.to_owned()), ..NewFork::default() };

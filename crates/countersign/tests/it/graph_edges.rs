@@ -97,7 +97,8 @@ async fn g6_the_state_at_a_checkpoint_is_what_it_was_then(store: Arc<dyn Store>)
     assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 23);
     let edited = runs.edit(&me(), "s", &WorkUpdate::new().sum(0)).await.expect("edit");
     assert_eq!(edited.pending().len(), 1);
-    let page = runtime.checkpoints(&me(), "s", CheckpointQuery { cursor: None, limit: 200 }).await;
+    let page =
+        runtime.checkpoints(&me(), "s", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() }).await;
     let mut seen = Vec::new();
     for at in page.expect("checkpoints").rows.iter().rev().filter(|at| at.after != "created") {
         assert!(at.status != Status::AwaitingInput || !at.pending.is_empty(), "half of a change: {at:?}");
@@ -466,7 +467,66 @@ async fn g1_a_program_without_agents_takes_no_messages(store: Arc<dyn Store>) {
     assert_eq!(runtime.session(&me(), "s").await.expect_err("none").code, Code::SessionNotFound);
 }
 
+/// Two nodes of a round lead to the same node for items, and one of them has none.
+async fn g1_a_list_without_items_does_not_end_the_node_that_another_list_begins(store: Arc<dyn Store>) {
+    for lists in [[vec![], vec![1, 2]], [vec![1, 2], vec![]], [vec![], vec![]]] {
+        let session = format!("s{}{}", lists[0].len(), lists[1].len());
+        let items = lists.concat();
+        let graph = in_line("lists", |graph| {
+            let each = graph
+                .map_node("each", |_: Context<Work>, item: u32| async move { Ok(WorkUpdate::new().items([item])) });
+            let one = graph.node("one", |_| async { Ok(WorkUpdate::new()) });
+            let sums = |ctx: Context<Work>| async move { Ok(said(format!("{:?}", ctx.state().items))) };
+            let (after, joined) = (graph.node("after", sums), graph.node("joined", sums));
+            for (name, list) in ["first", "second"].into_iter().zip(lists) {
+                let node = graph.node(name, |_| async { Ok(WorkUpdate::new()) });
+                graph.start(node);
+                graph.fan_out(node, each, move |_| list.clone());
+            }
+            graph.start(one);
+            graph.edge(each, after);
+            graph.join([one, each.into()], joined);
+            graph.edge(after, Node::END);
+            graph.edge(joined, Node::END);
+        });
+        let (_, runs) = process(&store, &graph);
+        let done = runs.run(&me(), &*session, &Work::default()).await.expect("run").done().expect("done");
+        let all = format!("{items:?}");
+        assert_eq!(done.log, [all.clone(), all], "{session}: each node after it runs once, when it is over");
+    }
+}
+
+/// What follows one empty list gives items to the node of another.
+async fn g1_what_follows_an_empty_list_gives_items_to_the_node_of_another(store: Arc<dyn Store>) {
+    for given_first in [true, false] {
+        let graph = in_line("follows", |graph| {
+            let each = graph
+                .map_node("each", |_: Context<Work>, item: u32| async move { Ok(WorkUpdate::new().items([item])) });
+            let leads = graph.map_node("leads", |_: Context<Work>, _: u32| async { Ok(WorkUpdate::new()) });
+            let after = graph.node("after", |ctx| async move { Ok(said(format!("{:?}", ctx.state().items))) });
+            let (first, second) = (
+                graph.node("first", |_| async { Ok(WorkUpdate::new()) }),
+                graph.node("second", |_| async { Ok(WorkUpdate::new()) }),
+            );
+            graph.start(first);
+            graph.start(second);
+            let (to_each, to_leads) = if given_first { (first, second) } else { (second, first) };
+            graph.fan_out(to_each, each, |_| Vec::new());
+            graph.fan_out(to_leads, leads, |_| Vec::new());
+            graph.fan_out(leads, each, |_| vec![1, 2]);
+            graph.edge(each, after);
+            graph.edge(after, Node::END);
+        });
+        let (_, runs) = process(&store, &graph);
+        let session = if given_first { "f" } else { "s" };
+        let done = runs.run(&me(), session, &Work::default()).await.expect("run").done().expect("done");
+        assert_eq!(done.log, ["[1, 2]"], "{session}");
+    }
+}
+
 conformance!(
+    g1_what_follows_an_empty_list_gives_items_to_the_node_of_another,
+    g1_a_list_without_items_does_not_end_the_node_that_another_list_begins,
     g1_a_program_without_agents_takes_no_messages,
     g1_an_edit_goes_to_sessions_of_its_graph_only,
     g6_states_and_updates_from_outside_are_objects,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, Args, Decision, Permit, Raw, Status,
+    Agent, Args, Decision, InterruptionKind, Permit, Raw, RunConfig, RunState, Runner, Status,
     graph::{
         Context, Graph, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, CallStage, after_approval},
     },
     model::scripted::Scripted,
     run::{Code, NewDecision, NewMessage, OnPending, Reply, Runtime},
-    store::Store,
+    store::{Store, memory::MemoryStore},
     tool::{Approval, Tool, ToolError},
 };
 use countersign_runtime::run::{CheckpointQuery, NewFork};
@@ -128,6 +128,47 @@ async fn g2_no_message_takes_a_turn_past_the_nodes_of_another_agent(store: Arc<d
     assert_eq!(asked["agent"], "front");
 }
 
+/// The application takes the middle of a turn to another agent (spec S19): that agent's calls pass its nodes, and those
+/// that are open pass the nodes of the agent that made them.
+async fn g2_s19_no_change_of_agent_takes_a_call_past_the_nodes_of_its_own(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let model = |name: &'static str, script: &str| (name, Arc::new(Scripted::from_json(script).expect("script")));
+    let look = r#"{"turns":[{"tool_calls":[{"name":"look","args":{"n":1}}]},{"text":"looked"}]}"#;
+    let front = Agent::new("front", model("f", look)).tool(entry("look", Approval::always(), &ledger));
+    let gated = Agent::new("gated", model("g", SCRIPT))
+        .tool(entry("trade", Approval::always(), &ledger))
+        .tool(entry("wipe", Approval::always(), &ledger))
+        .graph(&gated());
+    let own_loop = AgentLoop::new().graph.compile().expect("graph");
+    let loose = Agent::new("loose", model("l", look)).graph(&own_loop);
+
+    // To it.
+    let runner = Runner::new(RunConfig::new().store(store.clone()).session("s").principal(me()));
+    let mut state = runner.run(&front, "go").await.expect("asked").state;
+    state.reject(&state.interruptions()[0]).expect("rejected");
+    state.set_current_agent("gated");
+    let mut state = runner.run(&gated, state).await.expect("asked").state;
+    for item in state.interruptions() {
+        state.approve(&item).expect("approved");
+    }
+    let gate = runner.run(&gated, state).await.expect("the gate asks").interruptions;
+    let asks: Vec<_> = gate.iter().map(|item| (item.kind, &*item.tool)).collect();
+    assert_eq!((asks, ran(&ledger).len()), (vec![(InterruptionKind::Interrupt, "trade")], 0));
+
+    // Away from it.
+    let before = Runtime::builder(store.clone()).agent(gated.clone()).build().expect("runtime");
+    assert_eq!(send(&before, "t", "go").await.expect("asked").pending, ["t_1"]);
+    let mut state = RunState::load(&*store, "t").await.expect("loaded");
+    state.set_current_agent("loose");
+    let elsewhere = Arc::new(MemoryStore::new());
+    state.save(&*elsewhere).await.expect("saved");
+    let after = Runtime::builder(elsewhere).agent(gated).agent(loose).build().expect("runtime");
+    let gate = decide(&after, "t_1", vec![Decision::approve(), Decision::reject(None)]).await.expect("decided");
+    assert_eq!((gate.pending, ran(&ledger).len()), (vec!["t_2".to_owned()], 0), "the gate asks about it");
+    let done = say(&after, "t_2", false).await;
+    assert_eq!((done.status, &*done.text, ran(&ledger).len()), (Status::Completed, "looked", 0));
+}
+
 /// Runs only when it is told to.
 struct Held {
     begun: Arc<Notify>,
@@ -226,8 +267,10 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
     decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved");
     say(&runtime, "s_3", true).await;
     let before = ran(&ledger).len();
-    let page =
-        runtime.checkpoints(&me(), "s", CheckpointQuery { cursor: None, limit: 200 }).await.expect("checkpoints");
+    let page = runtime
+        .checkpoints(&me(), "s", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() })
+        .await
+        .expect("checkpoints");
     for (i, at) in
         page.rows.iter().enumerate().filter(|(_, at)| matches!(at.status, Status::Running | Status::AwaitingInput))
     {
@@ -243,6 +286,7 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
 conformance!(
     g2_no_approved_call_passes_by_a_node_of_the_users,
     g2_no_message_takes_a_turn_past_the_nodes_of_another_agent,
+    g2_s19_no_change_of_agent_takes_a_call_past_the_nodes_of_its_own,
     g2_s13_a_call_whose_tool_has_changed_behind_a_node_of_the_users_is_asked_about,
     g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,

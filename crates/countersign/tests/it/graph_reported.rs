@@ -4,16 +4,19 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use countersign::{
     Decision, Principal, Raw, Status,
-    graph::{Context, Graph, Node, NodeError},
+    graph::{Context, Graph, Node, NodeError, NodeOptions, Retry},
     run::{Code, NewDecision, Reply, Runtime},
-    store::Store,
+    store::{Store, memory::MemoryStore},
 };
+use countersign_core::journal::record::Record;
 use countersign_runtime::run::NewRetry;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
+    failing::Failing,
     graph_support::{Count, Work, WorkUpdate, in_line, me, process, said, until},
     store_support::conformance,
+    support::kept,
 };
 
 /// An edit of the state may withdraw an admin's request only if an admin makes it; and who may edit at all is
@@ -264,7 +267,75 @@ fn deletes(name: &str, clerks: bool, begun: &Count) -> Graph<Work> {
     })
 }
 
+/// The answer to the append of a step's end is lost on its way, until the time of the step's node is over.
+#[tokio::test]
+async fn r4_a_step_whose_end_is_stored_is_not_asked_about_though_its_node_ran_out_of_time() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    store.afterwards(|record| matches!(record, Record::StepDone { .. }), std::future::pending());
+    let paid = Count::default();
+    let graph = in_line("late", |graph| {
+        let paid = paid.clone();
+        let retry = Retry::new(2).initial_delay(Duration::from_millis(1));
+        let options = NodeOptions::new().time_limit(Duration::from_millis(300)).retry(retry);
+        let pay = graph.node_with("pay", options, move |ctx: Context<Work>| {
+            let paid = paid.clone();
+            async move {
+                let number = ctx.step("pay", async move { Ok::<_, NodeError>(paid.up()) }).await?;
+                Ok(said(format!("no. {number}")))
+            }
+        });
+        graph.start(pay);
+        graph.edge(pay, Node::END);
+    });
+    let done = graph.run_with(Work::default(), kept(store)).await.expect("run").done().expect("nobody is asked");
+    assert_eq!((done.log, paid.get()), (vec!["no. 1".to_owned()], 1));
+}
+
+/// A crash cuts off the same step for two items of a list: people are told which is which.
+async fn r4_a_step_in_doubt_says_for_which_item_it_was(store: Arc<dyn Store>) {
+    let begun = Count::default();
+    let graph = in_line("items", |graph| {
+        let begun = begun.clone();
+        let start = graph.node("start", |_| async { Ok(WorkUpdate::new()) });
+        let pay = graph.map_node("pay", move |ctx: Context<Work>, item: u32| {
+            let begun = begun.clone();
+            async move {
+                let work = async move {
+                    begun.up();
+                    std::future::pending::<()>().await;
+                    Err::<String, _>(NodeError::new("never"))
+                };
+                let paid = ctx.step("pay", work).await?;
+                Ok(said(format!("{item}: {paid}")))
+            }
+        });
+        graph.start(start);
+        graph.fan_out(start, pay, |_| [7, 8]);
+        graph.edge(pay, Node::END);
+    });
+    let (runtime, runs) = process(&store, &graph);
+    runs.start(&me(), Some("s".to_owned()), &Work::default(), None).await.expect("start");
+    while begun.get() < 2 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    runtime.shutdown(Duration::ZERO).await;
+    let (runtime, runs) = process(&store, &graph);
+    runtime.start().await.expect("start");
+    runtime.wait(&me(), "s").await.expect("wait");
+    let asked = runs.outcome(&me(), "s").await.expect("outcome");
+    let shown: Vec<_> = asked.pending().iter().map(|asked| asked.payload.clone()).collect();
+    assert_eq!(shown, [7, 8].map(|item| serde_json::json!({"step": "pay", "item": item})));
+    for asked in asked.pending() {
+        let paid = Decision::respond(format!("\"no. {}\"", asked.payload["item"]));
+        runtime.decide_and_run(&me(), NewDecision::new(asked.key.clone(), vec![paid])).await.expect("reported");
+    }
+    let done = runs.outcome(&me(), "s").await.expect("outcome").done().expect("done");
+    assert_eq!(done.log, ["7: no. 7", "8: no. 8"]);
+    runtime.shutdown(Duration::ZERO).await;
+}
+
 conformance!(
+    r4_a_step_in_doubt_says_for_which_item_it_was,
     p4_a_change_of_the_state_needs_the_right_to_decide_all_that_it_withdraws,
     p4_a_step_in_doubt_is_answered_by_the_role_that_was_asked_last,
     r4_a_reported_result_that_the_node_cannot_read_is_asked_for_again,

@@ -3,14 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use countersign::{
-    Agent, Principal, Status,
+    Agent, Decision, Principal, Status,
     model::scripted::Scripted,
     run::{ApprovalQuery, NewMessage, Runtime},
     tool::{Approval, function::tool},
 };
-use countersign_runtime::run::{Direction, HistoryQuery};
+use countersign_core::approval::rule::Always;
+use countersign_runtime::run::{Direction, HistoryQuery, RuleQuery};
 
-use crate::support::{Ledger, entry, stores};
+use crate::support::{Ledger, decide, entry, stores};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
@@ -89,6 +90,32 @@ async fn r9_a_page_of_the_inbox_is_bounded_in_bytes() {
             }
         }
         assert!(keys.len() == LONG_REQUESTS && pages > 2, "{name}: {} on {pages} pages", keys.len());
+    }
+}
+
+/// Spec R9, S7: so does a page of standing rules, each of which has the arguments that it covers.
+#[tokio::test]
+async fn r9_a_page_of_standing_rules_is_bounded_in_bytes() {
+    for (name, store, _dir) in stores() {
+        let runtime = long_requests(store).await;
+        for n in 0..LONG_REQUESTS {
+            let always = Decision::approve().always(Always::Arguments { until: None });
+            decide(&runtime, &format!("s{n}_1"), vec![always]).await.expect("decided");
+        }
+        let (mut ids, mut pages, mut cursor) = (BTreeSet::new(), Vec::new(), None);
+        loop {
+            let query = RuleQuery { cursor, limit: 18, ..RuleQuery::default() };
+            let page = runtime.rules(&Principal::trusted(), query).await.expect("page");
+            let bytes = serde_json::to_string(&page.rows).expect("json").len();
+            assert!(!page.rows.is_empty() && bytes < PAGE_BYTES + 1024, "{name}: {bytes}");
+            assert!(page.rows.iter().all(|row| ids.insert(row.id.clone())), "{name}: none comes twice");
+            pages.push(page.rows.len());
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        assert!(ids.len() == LONG_REQUESTS && pages.len() == 2, "{name}: {pages:?}");
     }
 }
 

@@ -142,7 +142,7 @@ async fn r11_r8_a_session_that_is_deleted_begins_nothing_of_what_was_queued() {
         let log = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
         let events: Vec<_> =
             log.iter().map(|record| plain::value(record.body.get()).expect("JSON")["event"].clone()).collect();
-        assert_eq!(events, ["requested", "withdrawn", "finished"], "{name}");
+        assert_eq!(events, ["requested", "withdrawn", "finished", "session_deleted"], "{name}");
         let mut verifier = Verifier::new(None);
         log.iter().try_for_each(|record| verifier.take(record)).and_then(|()| verifier.end()).expect("it is whole");
     }

@@ -54,7 +54,7 @@ async fn r9_a_full_session_ends_its_turn_with_an_error_and_loses_nothing() {
         let all = runtime.whole_history(&me, "s").await.expect("history");
         let results = all.iter().filter(|message| message.tool_call_id.is_some()).count();
         assert_eq!(results, ran, "{name}: each call has its result");
-        let page = CheckpointQuery { cursor: None, limit: 200 };
+        let page = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
         let oldest = runtime.checkpoints(&me, "s", page).await.expect("checkpoints").rows;
         let at = oldest.iter().rev().find(|one| one.after == "result").expect("a result").checkpoint;
         let new = NewFork { checkpoint: Some(at), session_id: Some("f".into()), run: true, ..NewFork::default() };
@@ -72,7 +72,7 @@ async fn r9_of_many_reads_of_the_past_at_once_each_is_right_and_too_many_are_ref
         let runtime = endless(Failing::over(store), 200_000, &Ledger::default());
         let me = Principal::person("ann", Vec::new());
         runtime.run(&me, NewMessage::text("s", "go")).await.expect("run");
-        let page = CheckpointQuery { cursor: None, limit: 200 };
+        let page = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
         let at = runtime.checkpoints(&me, "s", page).await.expect("checkpoints").rows[20].checkpoint;
         let wanted = serde_json::to_string(&runtime.state_at(&me, "s", at).await.expect("state")).expect("JSON");
         let mut reads = tokio::task::JoinSet::new();
@@ -121,7 +121,7 @@ async fn r9_whoever_reads_the_past_of_a_large_session_reads_it_in_pages_that_are
         // One that has nothing of it in memory.
         let (runtime, me) = (make(), Principal::trusted());
         store.largest.store(0, Ordering::SeqCst);
-        let page = CheckpointQuery { cursor: None, limit: 200 };
+        let page = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
         let at = runtime.checkpoints(&me, "s", page).await.expect("checkpoints").rows[1].checkpoint;
         runtime.state_at(&me, "s", at).await.expect("state");
         let query = HistoryQuery { direction: Direction::Forward, cursor: None, limit: 50 };
@@ -153,7 +153,7 @@ async fn six_megabytes(store: &Arc<Failing>) -> Runtime {
 async fn all_checkpoints(runtime: &Runtime, session: &str, limit: usize) -> Vec<u64> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
-        let page = CheckpointQuery { cursor, limit };
+        let page = CheckpointQuery { cursor, limit: Some(limit) };
         let page = runtime.checkpoints(&Principal::trusted(), session, page).await.expect("checkpoints");
         found.extend(page.rows.iter().map(|one| one.checkpoint));
         cursor = page.next_cursor;
@@ -176,7 +176,10 @@ async fn r9_an_old_state_is_folded_from_near_it() {
             assert!(read < most, "{name}: {what} has read {read} bytes");
         };
         store.read.store(0, Ordering::SeqCst);
-        let newest = runtime.checkpoints(&me, "s", CheckpointQuery { cursor: None, limit: 5 }).await.expect("page");
+        let newest = runtime
+            .checkpoints(&me, "s", CheckpointQuery { limit: Some(5), ..CheckpointQuery::default() })
+            .await
+            .expect("page");
         read("a page of checkpoints", 3_000_000);
         let end = newest.rows[0].checkpoint;
         for at in [end / 10, end / 2, end - 3] {
@@ -295,7 +298,7 @@ async fn r9_reads_of_the_past_of_one_person_hold_up_nobody_else() {
         let (ann, bob) = (Principal::person("ann", Vec::new()), Principal::person("bob", Vec::new()));
         runtime.run(&ann, NewMessage::text("a", "go")).await.expect("run");
         runtime.run(&bob, NewMessage::text("b", "go")).await.expect("run");
-        let page = CheckpointQuery { cursor: None, limit: 200 };
+        let page = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
         let at = runtime.checkpoints(&bob, "b", page).await.expect("checkpoints").rows[20].checkpoint;
         let done = Arc::new(AtomicUsize::new(0));
         let mut reads = tokio::task::JoinSet::new();

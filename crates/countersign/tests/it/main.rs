@@ -28,6 +28,7 @@ mod graph_edges;
 mod graph_gates;
 mod graph_names;
 mod graph_reported;
+mod graph_sessions;
 mod graph_spawned;
 mod graph_state;
 mod graph_support;

@@ -21,6 +21,7 @@ use serde_json::json;
 use crate::{
     mcp_fake::{Era, McpFake, listing, text},
     support::{Stored, decide, results, send},
+    team::{call, teller, text as says},
 };
 
 pub fn calls(names: &[&str]) -> String {
@@ -68,6 +69,22 @@ async fn s13_a_servers_tools_are_asked_about_unless_it_is_said_that_they_need_no
         let outcome = send(&with(&calls(&["read"]), &[&free]), "s", "go").await.unwrap();
         assert_eq!((outcome.status, &*outcome.text), (Status::Completed, r#"{"n":1}"#));
     }
+}
+
+/// A program that reads them with serde_json gets `/etc/passwd`, of which a reviewer would see only escapes.
+#[tokio::test]
+async fn s13_r1_arguments_in_whose_place_a_server_would_get_others_reach_nobody() {
+    let fake = files(Era::Sessions).await;
+    let server = McpServer::http("files", &*fake.url).build().unwrap();
+    let args = r#"{"path":{"$serde_json::private::RawValue":"\"\\u002fetc\\u002fpasswd\""}}"#;
+    let model = teller([vec![call("c", "delete", args)], says("done")]);
+    let agent = Agent::new("helper", ("demo", model)).tools_of(server);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().unwrap();
+    let outcome = send(&runtime, "s", "go").await.unwrap();
+    assert_eq!((outcome.status, asked(&outcome), fake.calls().len()), (Status::Completed, vec![], 0));
+    let results = results(&Stored { runtime, store }, "s").await;
+    assert!(!results[0].0 && results[0].1.contains("is reserved"), "{results:?}");
 }
 
 #[tokio::test]
@@ -389,7 +406,7 @@ async fn s13_a_program_that_dies_in_a_call_is_an_error_and_is_started_again() {
     let server = shell().build().unwrap();
     let runtime = with(&calls(&["die"]), &[&server]);
     let said = send(&runtime, "s", "go").await.unwrap().text;
-    assert!(said.contains("ended while the call was running"), "{said}");
+    assert!(said.contains("was sent and has no answer"), "{said}");
     let runtime = with(&calls(&["env"]), &[&server]);
     assert!(send(&runtime, "s", "go").await.unwrap().text.contains("pid="));
 }

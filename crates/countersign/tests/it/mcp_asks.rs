@@ -237,6 +237,42 @@ async fn s13_a_turn_that_is_cancelled_ends_the_call_that_waits() {
     fake.until(|shared| shared.notified.lock().unwrap().iter().any(told)).await;
 }
 
+/// No driver is at work that would see the end of its turn. Over a program's pipes, the call would also keep the questions
+/// of all other sessions from being asked.
+#[tokio::test]
+async fn s13_a_session_that_is_deleted_ends_the_call_that_waits() {
+    let fake = shop(Era::Sessions).await;
+    let runtime = with(&server(&fake).build().unwrap());
+    send(&runtime, "s", "go").await.unwrap();
+    runtime.delete_session(&Principal::trusted(), "s").await.unwrap();
+    let told = |body: &Value| body["method"] == "notifications/cancelled";
+    fake.until(|shared| shared.notified.lock().unwrap().iter().any(told)).await;
+}
+
+/// Its first round was sent.
+#[tokio::test]
+async fn s13_r4_a_call_that_has_asked_is_of_unknown_outcome_when_its_tool_is_gone_before_it_goes_on() {
+    let fake = shop(Era::Rounds).await;
+    let server = server(&fake).build().unwrap();
+    let runtime = with(&server);
+    assert_eq!(send(&runtime, "s", "go").await.unwrap().pending, ["s_1"]);
+    fake.acknowledge();
+    fake.until(|shared| shared.is_heard()).await;
+    fake.without("order");
+    fake.tell_change();
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while !server.tools_now().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the change is known");
+    let outcome = answer(&runtime, "s_1", &accept(4)).await.unwrap();
+    assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 1));
+    let told = outcome.text;
+    assert!(told.contains("not known whether") && told.contains(r#"there is no tool "order" any more"#), "{told}");
+}
+
 #[tokio::test]
 async fn s13_several_questions_of_one_round_are_answered_one_by_one() {
     let fake = McpFake::start(Era::Rounds).await;

@@ -28,6 +28,13 @@ fn script(package: &str) -> String {
     script.to_str().unwrap().to_owned()
 }
 
+/// A server that its client starts. Node reads some hundred files first, from a disk that others may be using.
+fn stdio(name: &str, package: &str, arguments: &[&str]) -> McpServer {
+    let script = script(package);
+    let command = ["node", script.as_str()].into_iter().chain(arguments.iter().copied());
+    McpServer::stdio(name, command).connect_time_limit(Duration::from_secs(300))
+}
+
 /// The server over streamable HTTP, for as long as it lives.
 async fn everything_over_http() -> (Child, String) {
     // A port that was free a moment ago.
@@ -70,8 +77,7 @@ async fn run(server: &Arc<Mcp>, name: &str, args: Value) -> String {
 }
 
 async fn everything(server: McpServer) {
-    let server =
-        server.require_approval(RequireApproval::Never).connect_time_limit(Duration::from_secs(60)).build().unwrap();
+    let server = server.require_approval(RequireApproval::Never).build().unwrap();
     let tools = server.connect().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name == "echo"), "{tools:?}");
     assert_eq!(run(&server, "echo", json!({ "message": "xin chào" })).await, "Echo: xin chào");
@@ -89,7 +95,7 @@ async fn everything(server: McpServer) {
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn s13_npm_everything_over_stdio() {
-    everything(McpServer::stdio("everything", ["node", &script("server-everything"), "stdio"])).await;
+    everything(stdio("everything", "server-everything", &["stdio"])).await;
 }
 
 #[tokio::test]
@@ -102,7 +108,7 @@ async fn s13_npm_everything_over_streamable_http() {
 #[tokio::test]
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn x_npm_the_server_sees_a_clean_environment() {
-    let server = McpServer::stdio("everything", ["node", &script("server-everything"), "stdio"]);
+    let server = stdio("everything", "server-everything", &["stdio"]);
     let server = server.env("MINE", ApiKey::new("own")).require_approval(RequireApproval::Never).build().unwrap();
     let env: Value = serde_json::from_str(&run(&server, "get-env", json!({})).await).unwrap();
     assert_eq!(env["MINE"], "own");
@@ -116,7 +122,7 @@ async fn m148_npm_filesystem_writes_only_what_was_approved() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let file = root.join("note.txt");
-    let server = McpServer::stdio("files", ["node", &script("server-filesystem"), root.to_str().unwrap()])
+    let server = stdio("files", "server-filesystem", &[root.to_str().unwrap()])
         .require_approval(RequireApproval::lists(["write_file"], ["read_text_file", "list_directory"]))
         // They have names of built-in tools, and are in no list.
         .blocked_tools(["read_file", "edit_file"])
@@ -143,8 +149,8 @@ async fn m148_npm_filesystem_writes_only_what_was_approved() {
 #[ignore = "needs the packages of tests/third-party: cargo xtask test"]
 async fn s13_npm_what_everything_asks_is_answered_by_a_person() {
     let (_process, url) = everything_over_http().await;
-    let stdio = McpServer::stdio("everything", ["node", &script("server-everything"), "stdio"]);
-    for server in [stdio, McpServer::http("everything", url)] {
+    let started = stdio("everything", "server-everything", &["stdio"]);
+    for server in [started, McpServer::http("everything", url)] {
         let server = server.require_approval(RequireApproval::Never).build().unwrap();
         let script = call("trigger-elicitation-request", json!({}));
         let runtime = over(Arc::new(MemoryStore::new()), &script, &[&server]);
@@ -187,7 +193,7 @@ async fn s13_r4_npm_an_approved_call_runs_though_the_server_was_killed_and_begun
 async fn s13_npm_memory_keeps_only_what_was_approved() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("memory.jsonl");
-    let server = McpServer::stdio("memory", ["node", &script("server-memory")])
+    let server = stdio("memory", "server-memory", &[])
         .env("MEMORY_FILE_PATH", ApiKey::new(file.to_str().unwrap()))
         .require_approval(RequireApproval::lists(["create_entities"], ["read_graph"]))
         .build()

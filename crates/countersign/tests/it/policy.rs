@@ -10,7 +10,7 @@ use countersign::{
     model::scripted::Scripted,
     policy::{Glob, HintFilter, Policy, PolicyRule, Then},
     run::{Code, NewDecision, NewMessage, Runtime, TurnOutcome},
-    store::Store,
+    store::{Store, memory::MemoryStore},
     tool::{
         Approval, Hints,
         condition::{CelCondition, ProposedCall},
@@ -378,6 +378,31 @@ async fn s7_nobody_ends_a_rule_that_cannot_be_read_except_the_operator() {
     let refused = runtime.revoke_rule(&ann, "s_1.0").await.expect_err("it cannot be read");
     assert!(refused.is_unreadable(), "there is such a rule: {refused}");
     runtime.delete_session(&Principal::trusted(), "s").await.expect("the operator may");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s7_a_rule_that_is_revoked_is_never_answered_as_if_nothing_had_happened() {
+    let ask = Policy { rules: vec![rule("pay", Then::Ask(Ask::default()))] };
+    let ann = person("ann", &[]);
+    for (times, known) in [(1, true), (u32::MAX, false)] {
+        let store = Failing::over(Arc::new(MemoryStore::new()));
+        let runtime = runtime(store.clone(), &[("pay", 1)], ask.clone(), &Ledger::default());
+        say(&runtime, &ann, "s").await;
+        let always = Decision::approve().always(Always::Arguments { until: None });
+        decide(&runtime, &ann, "s_1", always).await.expect("decided");
+        let fails = store.clone();
+        store.meanwhile(|record| matches!(record, Record::RuleRevoked(_)), async move {
+            fails.rules.store(times, Ordering::SeqCst)
+        });
+        let revoked = runtime.revoke_rule(&ann, "s_1.0").await;
+        match revoked {
+            Ok(rule) => assert!(known && rule.state == RuleState::Ended),
+            Err(error) => assert!(!known && error.code == Code::OutcomeUnknown, "{error}"),
+        }
+        store.rules.store(0, Ordering::SeqCst);
+        let query = RuleQuery { limit: 1, ..RuleQuery::default() };
+        assert_eq!(runtime.rules(&ann, query).await.expect("rules").rows[0].state, RuleState::Ended);
+    }
 }
 
 #[tokio::test]

@@ -174,7 +174,10 @@ async fn r4_g6_a_fork_of_a_fork_of_a_restored_graph_begins_no_step_that_may_have
     let (runtime, _) = next(&store, "s", &world).await;
     let new = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
     runtime.fork(&me(), "s", new).await.expect("a fork that nobody continues");
-    let all = runtime.checkpoints(&me(), "f", CheckpointQuery { cursor: None, limit: 200 }).await.expect("checkpoints");
+    let all = runtime
+        .checkpoints(&me(), "f", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() })
+        .await
+        .expect("checkpoints");
     let mut doubts = 0;
     for checkpoint in all.rows.iter().map(|one| one.checkpoint) {
         let id = format!("g{checkpoint}");

@@ -105,6 +105,21 @@ async fn s12_command_lines_run_in_the_folder_one_after_the_other() {
     assert_eq!(told(&runtime, "s1").await, [expected]);
 }
 
+/// The model would take it that nothing has run.
+#[tokio::test]
+async fn s12_what_has_run_is_told_though_the_next_command_line_cannot_be_started() {
+    let parent = tempfile::tempdir().expect("folder");
+    let folder = parent.path().join("work");
+    std::fs::create_dir(&folder).expect("folder");
+    let lines = ["echo paid; rmdir \"$PWD\"", "echo next", "echo last"];
+    let runtime = runtime(memory(), shell(&folder).entry(), &[json!({ "commands": lines })]);
+    let outcome = send(&runtime, "s1", "go").await.expect("run");
+    decide(&runtime, &outcome.pending[0], vec![Decision::approve()]).await.expect("decide");
+    let told = told(&runtime, "s1").await;
+    let begins = format!("$ {}\npaid\n[exit code 0]\n\n$ echo next\n[not run: sh cannot be started: ", lines[0]);
+    assert!(told[0].starts_with(&begins) && told[0].ends_with("\n[1 more not run]"), "{told:?}");
+}
+
 #[tokio::test]
 async fn s12_command_lines_that_no_shell_takes_reach_no_person_and_no_edit_makes_one() {
     let folder = tempfile::tempdir().expect("folder");

@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use countersign::{
@@ -12,15 +12,19 @@ use countersign::{
     run::{Code, NewDecision, Reply, Runtime, TurnOutcome},
     store::{
         Store,
+        memory::MemoryStore,
         sqlite::{SqliteOptions, SqliteStore},
     },
-    tool::{self, Approval, Tool, ToolEntry, ToolError, on_approval},
+    tool::{self, Approval, Tool, ToolEntry, ToolError, on_approval, source::ToolSource},
 };
-use countersign_core::approval::rule::Always;
+use countersign_core::{approval::rule::Always, journal::record::Record};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::support::{Ledger, Stored, decide, entry, results, send};
+use crate::{
+    failing::Failing,
+    support::{Ledger, Stored, decide, entry, results, send},
+};
 
 const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":1}},{"name":"tell","args":{"n":2}}]},
     {"text":"{{ last_tool_result }}"}]}"#;
@@ -84,6 +88,61 @@ async fn s13_r1_a_tool_with_another_description_than_was_shown_is_asked_about_ag
 async fn s13_r1_a_tool_with_another_schema_than_was_shown_is_asked_about_again() {
     let schema = json!({ "type": "object", "properties": { "n": { "type": "number", "description": "thousands" } } });
     asks_again(with_schema(schema), "thousands").await;
+}
+
+/// A server whose tool has another description in each version of its list.
+struct Describes(AtomicU64, Ledger);
+
+impl ToolSource for Describes {
+    fn name(&self) -> &str {
+        "bank"
+    }
+    fn describe(&self) -> Value {
+        Value::Null
+    }
+    fn version(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+    fn tools(&self) -> Vec<ToolEntry> {
+        let mut pay = entry("pay", Approval::always(), &self.1);
+        pay.spec.description = format!("Pays as of version {}.", self.version()).into();
+        vec![pay]
+    }
+    fn prepare(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Its server announces the change between the last look at it and its run.
+#[tokio::test]
+async fn s13_r1_a_tool_that_changes_while_the_start_of_its_call_is_stored_does_not_run() {
+    for changes in [false, true] {
+        let (store, ledger) = (Failing::over(Arc::new(MemoryStore::new())), Ledger::default());
+        let bank = Arc::new(Describes(AtomicU64::new(1), ledger.clone()));
+        let model = Scripted::from_json(SCRIPT).expect("script");
+        let agent = Agent::new("clerk", ("demo", Arc::new(model))).tools_of(bank.clone());
+        let agent = agent.tool(entry("tell", Approval::always(), &ledger));
+        let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+        send(&runtime, "s", "go").await.expect("paused");
+        store.meanwhile(|record| matches!(record, Record::CallStarted { .. }), async move {
+            bank.0.fetch_add(changes.into(), Ordering::SeqCst);
+        });
+        let outcome = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
+        let mut ran = ran(&ledger);
+        ran.sort();
+        assert_eq!(
+            (outcome.status, ran),
+            (
+                Status::Completed,
+                if changes { vec!["tell".to_owned()] } else { vec!["pay".to_owned(), "tell".to_owned()] }
+            )
+        );
+        let results = results(&Stored { runtime, store }, "s").await;
+        assert_eq!(results[0].1.contains("has changed since this call was approved"), changes, "{results:?}");
+    }
 }
 
 /// Two servers may describe their tools in the same words: what was approved for one does not run at the other.

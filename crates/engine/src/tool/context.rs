@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use countersign_core::call::json::same_json;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use countersign_core::call::{finite, json::same_json};
+use serde::{Serialize, de::DeserializeOwned, ser::Error as _};
+use serde_json::value::{RawValue, to_raw_value};
 
 tokio::task_local! {
     /// The data of the run whose tool is executing: a tool gets only its permit.
@@ -40,6 +40,16 @@ pub enum ContextError {
 }
 
 impl AppContext {
+    /// The JSON of a value, which reads as that value again.
+    ///
+    /// # Errors
+    /// The value has no such JSON: it has a map with keys that are not strings, a number that is not finite, or more
+    /// than 127 arrays and objects in each other.
+    pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<AppContext, serde_json::Error> {
+        finite::check(value).map_err(serde_json::Error::custom)?;
+        to_raw_value(value).map(AppContext::of)
+    }
+
     /// The data in this JSON text.
     #[must_use]
     pub fn of(json: Box<RawValue>) -> AppContext {

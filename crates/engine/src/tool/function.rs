@@ -422,6 +422,14 @@ mod tests {
         assert_eq!(call(&tool, args).await.expect("result"), r#"{"z":1,"a":"X"}"#);
     }
 
+    /// Otherwise the model would call it once more.
+    #[tokio::test]
+    async fn s23_a_result_that_has_no_json_is_an_error_which_says_that_the_tool_has_run() {
+        let tool = FunctionTool::new("t", "", |_: Order| async move { Ok(BTreeMap::from([((1, 2), "paid")])) });
+        let error = call(&tool, r#"{"symbol":"X","quantity":1,"price":1}"#).await.expect_err("error").message;
+        assert_eq!(error, "the tool has run, but its result is not JSON, and is lost: key must be a string");
+    }
+
     #[tokio::test]
     async fn r9_a_panic_is_an_error_for_the_model_without_its_text() {
         for tool in [

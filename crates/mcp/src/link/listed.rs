@@ -5,6 +5,8 @@ use std::{future::poll_fn, io, sync::Arc, task::Poll};
 use countersign_core::{
     call::schema::SCHEMA_BYTES,
     journal::{permit::Permit, state::input::CallInput},
+    limits::JSON_VALUES,
+    values::Values,
 };
 use futures::future::BoxFuture;
 use rmcp::model::{ListToolsResult, Tool as ServerTool};
@@ -29,14 +31,16 @@ const DESCRIPTION_BYTES: usize = 16 * 1024;
 
 /// Most tools of one server.
 pub(crate) const TOOLS: usize = 1024;
-/// Most bytes of them, as JSON.
+/// Most bytes of them, as JSON, and most values, each of which takes many times its text's memory: on all pages together
+/// no more than on one.
 pub(crate) const TOOLS_BYTES: usize = MESSAGE_BYTES;
+const TOOLS_VALUES: usize = JSON_VALUES;
 
 /// A server's list while its pages are read: the total that is kept is bounded.
 #[derive(Default)]
 pub(crate) struct Listing {
     pub(crate) tools: Vec<ListedTool>,
-    bytes: usize,
+    size: Size,
     /// There were more tools, or larger ones, than are kept.
     pub(crate) is_full: bool,
 }
@@ -45,9 +49,11 @@ impl Listing {
     /// Adds a page. `false`: the limit is reached, so not all of it, and reading stops.
     pub(crate) fn add(&mut self, page: &[Result<ServerTool, Malformed>], settings: &McpServer) -> bool {
         for tool in page {
-            let bytes = tool.as_ref().map_or_else(|malformed| malformed.name.len() + malformed.why.len(), bytes);
-            self.bytes = self.bytes.saturating_add(bytes);
-            if self.tools.len() == TOOLS || self.bytes > TOOLS_BYTES {
+            match tool {
+                Ok(tool) => self.size.add(tool),
+                Err(malformed) => self.size.add_text(&[&malformed.name, &malformed.why]),
+            }
+            if self.tools.len() == TOOLS || self.size.is_too_large() {
                 self.is_full = true;
                 break;
             }
@@ -97,21 +103,41 @@ impl Page {
     }
 }
 
-/// The size of a tool in the server's list, as JSON. Nothing is kept of it.
-fn bytes(tool: &ServerTool) -> usize {
-    struct Counted(usize);
-    impl io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+/// The size of a list's tools, as JSON, of which nothing is kept.
+#[derive(Default)]
+struct Size {
+    bytes: usize,
+    values: Values,
+}
+
+impl Size {
+    fn add(&mut self, tool: &ServerTool) {
+        if serde_json::to_writer(&mut *self, tool).is_err() {
+            // A value that cannot be written does not fit.
+            self.bytes = usize::MAX;
         }
     }
-    let mut counted = Counted(0);
-    // A value that cannot be written does not fit.
-    serde_json::to_writer(&mut counted, tool).map_or(usize::MAX, |()| counted.0)
+
+    fn add_text(&mut self, texts: &[&str]) {
+        texts.iter().for_each(|text| self.bytes = self.bytes.saturating_add(text.len()));
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.bytes > TOOLS_BYTES || self.values.count() > TOOLS_VALUES
+    }
+}
+
+impl io::Write for Size {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        for byte in bytes {
+            self.values.take(*byte);
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The schema of a tool's arguments, without the server's secrets.
@@ -333,7 +359,7 @@ mod tests {
     #[test]
     fn s13_r9_a_list_of_tools_is_bounded_in_all_and_so_is_each_schema() {
         let settings = McpServer::stdio("shop", ["shop"]);
-        let large = [Ok(tool("large", "", &json!({ "type": "object", "enum": vec![1; 1 << 20] })))];
+        let large = [Ok(tool("large", "", &json!({ "type": "object", "title": "x".repeat(2 << 20) })))];
         let mut listing = Listing::default();
         let pages = (0..64).take_while(|_| listing.add(&large, &settings)).count();
         assert_eq!((pages, listing.tools.len(), listing.is_full), (3, 3, true), "2 MiB each");
@@ -345,6 +371,18 @@ mod tests {
         let mut listing = Listing::default();
         assert!(listing.add(&small, &settings) && !listing.add(&small, &settings));
         assert_eq!(listing.tools.len(), TOOLS);
+    }
+
+    /// Each of these maps takes a hundred times the memory of its text.
+    #[test]
+    fn s13_r9_the_values_of_a_list_of_tools_are_bounded_on_all_pages_together() {
+        let settings = McpServer::stdio("shop", ["shop"]);
+        let of = || Ok(tool("many", "", &json!({ "type": "object", "examples": vec![json!({ "": 0 }); 8000] })));
+        let page = [of(), of()];
+        let mut listing = Listing::default();
+        let pages = (0..64).take_while(|_| listing.add(&page, &settings)).count();
+        assert!(listing.is_full && listing.tools.iter().all(|tool| tool.mistake().is_none()));
+        assert_eq!((pages, listing.tools.len()), (6, TOOLS_VALUES / 16_000), "16,000 values each");
     }
 
     /// Its name is in the source of its calls, which is recorded with each request to a person.

@@ -24,7 +24,8 @@ use super::{
 use crate::{
     call,
     origin::Origin,
-    sent::{self, Cutter, Ids, join},
+    parameters,
+    sent::{self, Cutter, Ids},
 };
 use countersign_engine::{
     model::{ModelError, ModelRequest, OutputSchema},
@@ -100,7 +101,7 @@ struct ToolWire<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
-    input_schema: &'a Value,
+    input_schema: Cow<'a, Value>,
 }
 
 /// The JSON body of a request.
@@ -108,7 +109,7 @@ pub(super) fn body(api: &Messages, request: &ModelRequest, conversation: &[Messa
     let tools = request.tools.iter().map(|tool| ToolWire {
         name: &tool.name,
         description: &tool.description,
-        input_schema: &tool.parameters,
+        input_schema: parameters::for_providers(&tool.parameters),
     });
     let messages = messages(&api.origin, &request.tools, conversation);
     let thinking = match api.thinking {
@@ -124,9 +125,7 @@ pub(super) fn body(api: &Messages, request: &ModelRequest, conversation: &[Messa
         if *strict {
             output_config = Some(json!({"format": {"type": "json_schema", "schema": &**schema}}));
         } else {
-            let told = "When you give your final answer, it must be one JSON value that fits this JSON Schema, and \
-                        nothing else: no words around it and no code fence.";
-            join(&mut system, &format!("{told}\n{schema}"));
+            sent::tell_schema(&mut system, schema);
         }
     }
     let body = Body {

@@ -15,7 +15,7 @@ use countersign_core::{
 use serde_json::Value;
 
 use super::{Opaque, Part};
-use crate::sent::{self, Cutter, join};
+use crate::sent::{self, Cutter};
 use countersign_engine::{
     model::{ModelError, ModelRequest},
     tool::ToolSpec,
@@ -52,9 +52,7 @@ pub(super) fn options(kind: AdapterKind, options: &ChatOptions, request: &ModelR
 pub(super) fn request(kind: AdapterKind, own: &Opaque, asked: &ModelRequest, conversation: &[Message]) -> ChatRequest {
     let mut system = asked.instructions.to_string();
     if let Some(output) = asked.output.as_ref().filter(|_| kind == AdapterKind::Ollama) {
-        let told = "When you give your final answer, it must be one JSON value that fits this JSON Schema, and nothing \
-                    else: no words around it and no code fence.";
-        join(&mut system, &format!("{told}\n{}", output.schema));
+        sent::tell_schema(&mut system, &output.schema);
     }
     let mut request = ChatRequest::new(messages(kind, own, &asked.tools, conversation));
     if !system.is_empty() {

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     call,
     origin::Origin,
+    parameters,
     sent::{self, Cutter, Ids, join},
 };
 use countersign_engine::{
@@ -146,7 +147,8 @@ pub(super) fn body(api: &Responses, request: &ModelRequest, conversation: &[Mess
 
 /// A tool. Without `strict: false` the API would change its schema.
 fn function(tool: &ToolSpec) -> Value {
-    let mut wire = json!({"type": "function", "name": &*tool.name, "parameters": &*tool.parameters, "strict": false});
+    let parameters = parameters::for_providers(&tool.parameters);
+    let mut wire = json!({"type": "function", "name": &*tool.name, "parameters": parameters, "strict": false});
     if !tool.description.is_empty() {
         wire["description"] = json!(&*tool.description);
     }

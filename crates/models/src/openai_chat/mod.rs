@@ -21,8 +21,10 @@
 //!   its calls, which contain signatures, go back unchanged, reassembled from their pieces, to the same model at the
 //!   same address only.
 //!   Reasoning text goes back under the name it came by, with calls of the current turn.
+//! - Known servers refuse what others want: see `dialect`.
 
 mod answer;
+mod dialect;
 mod kept;
 mod request;
 
@@ -30,7 +32,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use countersign_core::conversation::Message;
 
-use self::answer::Assembler;
+use self::{answer::Assembler, dialect::Dialect};
 use super::{
     call::{self, Http, Protocol, Reach},
     default_images,
@@ -87,17 +89,9 @@ pub struct OpenAiChat {
 
 struct Chat {
     origin: Origin,
-    /// The limit of an answer, and the name under which it is sent.
-    max_tokens: Option<(&'static str, u32)>,
+    dialect: Dialect,
+    max_tokens: Option<u32>,
     images: TakesImages,
-}
-
-/// The name of the limit at this address.
-fn max_tokens_name(base_url: &str) -> &'static str {
-    let url = reqwest::Url::parse(base_url.trim()).ok();
-    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
-    let of = |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|left| left.ends_with('.'));
-    if of("openai.com") || of("openai.azure.com") { "max_completion_tokens" } else { "max_tokens" }
 }
 
 call::model!(OpenAiChat, "openai");
@@ -114,7 +108,8 @@ impl OpenAiChat {
         }
         let protocol = Chat {
             origin: Origin::new(&model, &base_url)?,
-            max_tokens: max_tokens.map(|most| (max_tokens_name(&base_url), most)),
+            dialect: Dialect::of(&base_url, &model),
+            max_tokens,
             images: images.unwrap_or_else(|| default_images("openai-chat", &base_url)),
         };
         Ok(OpenAiChat { http: Http::new(Reach { base_url, model, api_key, idle_timeout, headers }, protocol)? })

@@ -16,9 +16,11 @@ use serde_json::value::RawValue;
 use super::{
     super::{
         origin::Origin,
+        parameters,
         sent::{self, Ids, join},
     },
     Chat,
+    dialect::Dialect,
     kept::Opaque,
 };
 use countersign_engine::{
@@ -28,6 +30,10 @@ use countersign_engine::{
 
 /// The longest id of a call that OpenAI accepts.
 const ID_CHARS: usize = 40;
+/// The answer between results and a user's message, where there must be one.
+const IN_BETWEEN: &str = "OK.";
+/// The reasoning of an answer that has none of its own, where there must be some: servers take an empty text for none.
+const NO_REASONING: &str = " ";
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -42,7 +48,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
     stream: bool,
-    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
 }
 
 #[derive(Serialize)]
@@ -128,7 +135,7 @@ impl<'a> Said<'a> {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct AnswerWire<'a> {
     content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -173,28 +180,36 @@ struct SpecWire<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
-    parameters: &'a serde_json::Value,
+    parameters: Cow<'a, serde_json::Value>,
 }
 
 /// The JSON body of a request.
 pub(super) fn body(api: &Chat, request: &ModelRequest, conversation: &[Message]) -> serde_json::Result<Vec<u8>> {
     let model = &*api.origin.model;
-    let most = |named: &str| api.max_tokens.and_then(|(name, most)| (name == named).then_some(most));
+    let most = |named: &str| api.max_tokens.filter(|_| api.dialect.max_tokens == named);
     let ModelRequest { instructions, tools, output, .. } = request;
-    let messages = messages(&api.origin, instructions, tools, conversation);
+    let mut instructions = Cow::Borrowed(&**instructions);
+    if let Some(output) = output.as_ref().filter(|_| !api.dialect.takes_schemas) {
+        sent::tell_schema(instructions.to_mut(), &output.schema);
+    }
+    let messages = messages(&api.origin, api.dialect, &instructions, tools, conversation);
     let tools = tools.iter().map(|tool| ToolWire {
         kind: "function",
-        function: SpecWire { name: &tool.name, description: &tool.description, parameters: &tool.parameters },
+        function: SpecWire {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: parameters::for_providers(&tool.parameters),
+        },
     });
     serde_json::to_vec(&Body {
         model,
         messages,
         tools: tools.collect(),
-        response_format: output.as_ref().map(format_of),
+        response_format: output.as_ref().filter(|_| api.dialect.takes_schemas).map(format_of),
         max_tokens: most("max_tokens"),
         max_completion_tokens: most("max_completion_tokens"),
         stream: true,
-        stream_options: StreamOptions { include_usage: true },
+        stream_options: api.dialect.asks_for_usage.then_some(StreamOptions { include_usage: true }),
     })
 }
 
@@ -207,6 +222,7 @@ fn format_of(output: &OutputSchema) -> Format<'_> {
 
 fn messages<'a>(
     origin: &Origin,
+    dialect: Dialect,
     instructions: &'a str,
     tools: &[ToolSpec],
     conversation: &'a [Message],
@@ -227,11 +243,18 @@ fn messages<'a>(
         match message {
             Message::User(said) => match wire.last_mut() {
                 Some(Wire::User { content }) => content.join(Said::of(said)),
+                Some(Wire::Tool { .. }) if !dialect.takes_user_after_results => {
+                    wire.push(Wire::Assistant(AnswerWire {
+                        content: Some(IN_BETWEEN.to_owned()),
+                        ..AnswerWire::default()
+                    }));
+                    wire.push(Wire::User { content: Said::of(said) });
+                }
                 _ => wire.push(Wire::User { content: Said::of(said) }),
             },
             Message::Assistant(answer) => {
                 ids.begin();
-                let answer = answer_wire(answer, origin, tools, &mut ids, at > last_user);
+                let answer = answer_wire(answer, (origin, dialect), tools, &mut ids, at > last_user);
                 match (wire.last_mut(), answer) {
                     (_, AnswerWire { content: None, tool_calls, .. }) if tool_calls.is_empty() => {}
                     (Some(Wire::Assistant(before)), answer) if before.tool_calls.is_empty() => {
@@ -253,7 +276,7 @@ fn messages<'a>(
 
 fn answer_wire<'a>(
     answer: &'a AssistantMessage,
-    origin: &Origin,
+    (origin, dialect): (&Origin, Dialect),
     tools: &[ToolSpec],
     ids: &mut Ids,
     current_turn: bool,
@@ -278,7 +301,13 @@ fn answer_wire<'a>(
             }
         }
     }
-    let field = opaque.reasoning_field.filter(|_| current_turn && !tool_calls.is_empty() && !thinking.is_empty());
+    let mut field = opaque.reasoning_field.filter(|_| current_turn && !tool_calls.is_empty() && !thinking.is_empty());
+    if dialect.wants_reasoning {
+        field = Some("reasoning_content".to_owned());
+        if !is_own || thinking.is_empty() {
+            thinking = NO_REASONING.to_owned();
+        }
+    }
     let named = |name: &str| field.as_deref().filter(|field| *field == name).map(|_| thinking.clone());
     AnswerWire {
         content: Some(text).filter(|text| !text.is_empty()),

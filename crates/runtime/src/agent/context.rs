@@ -29,11 +29,11 @@ pub struct RunContext {
     /// Model calls of the turn so far.
     pub model_calls: u32,
     /// The application's own data.
-    pub app: AppContext,
+    pub context: AppContext,
 }
 
 impl RunContext {
-    pub(crate) fn of(state: &State, run: RunNo, app: AppContext) -> RunContext {
+    pub(crate) fn of(state: &State, run: RunNo, context: AppContext) -> RunContext {
         RunContext {
             session_id: state.session_id.clone(),
             subject: state.subject.clone(),
@@ -41,7 +41,7 @@ impl RunContext {
             locale: state.locale,
             usage: state.usage,
             model_calls: state.turn_calls,
-            app,
+            context,
         }
     }
 
@@ -50,7 +50,7 @@ impl RunContext {
     /// # Errors
     /// There is none, or it does not fit the type.
     pub fn context<T: DeserializeOwned>(&self) -> Result<T, ContextError> {
-        self.app.read()
+        self.context.read()
     }
 }
 

@@ -65,7 +65,7 @@ pub enum ToolUseBehavior {
     RunAgain,
     /// The result of the answer's first call ends the run.
     StopOnFirst,
-    /// The result of the answer's first call of one of these tools ends the run.
+    /// The result of the answer's first call of one of these tools, under whichever of its names, ends the run.
     StopAt(Vec<Arc<str>>),
     /// The function gets the results in the model's order, and its output ends the run; with `None`, the model is
     /// called again. The function must be deterministic.
@@ -78,13 +78,15 @@ impl ToolUseBehavior {
         !matches!(self, ToolUseBehavior::RunAgain)
     }
 
-    pub(crate) fn last_word(&self, results: &[CallResult<'_>]) -> Option<String> {
+    /// `own_name` is the name of the tool that a name finds.
+    pub(crate) fn last_word(&self, results: &[CallResult<'_>], own_name: impl Fn(&str) -> Arc<str>) -> Option<String> {
         let output = |result: &CallResult<'_>| result.output.to_owned();
         match self {
             ToolUseBehavior::RunAgain => None,
             ToolUseBehavior::StopOnFirst => results.first().map(output),
             ToolUseBehavior::StopAt(names) => {
-                results.iter().find(|result| names.iter().any(|name| **name == *result.tool)).map(output)
+                let names: Vec<Arc<str>> = names.iter().map(|name| own_name(name)).collect();
+                results.iter().find(|result| names.contains(&own_name(result.tool))).map(output)
             }
             // A function that panics does not end the run.
             ToolUseBehavior::Custom(function) => {

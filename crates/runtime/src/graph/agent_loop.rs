@@ -29,7 +29,8 @@ pub struct AgentState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentCall<'a> {
-    /// Its id, as the model gave it.
+    /// Its id, as the model gave it. Some providers make ids that no question can be named by: they are too long, or have a
+    /// `#`.
     pub id: &'a str,
     /// The tool that runs: the model's choice, or the reviewer's after an edit.
     pub name: &'a str,
@@ -281,7 +282,7 @@ pub fn after_tools(turn: &AgentState) -> AfterTools {
 /// async fn critical_approval(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
 ///     let mut update = AgentUpdate::new();
 ///     for call in ctx.state().calls().filter(|call| call.name == "delete_file" && call.stage == CallStage::MayRun) {
-///         let yes: bool = ctx.interrupt(call.id, (call.name, call.args)).typed().role("admin").await;
+///         let yes: bool = ctx.interrupt(call.name, (call.name, call.args)).typed().role("admin").await;
 ///         if !yes {
 ///             update = update.reject(call.id, None);
 ///         }

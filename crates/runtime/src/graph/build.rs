@@ -302,8 +302,9 @@ impl<S: GraphState> StateGraph<S> {
     }
 
     /// After `from`, runs `each` once for each item of the list that `items` creates from the state: concurrently, at
-    /// most [`FanOut::limit`] at a time. Without items, the successors of `each` run at once. An item has at most 1 MiB
-    /// as JSON, and the items of a round 16 MiB: keep larger data elsewhere, under a key that serves as the item.
+    /// most [`FanOut::limit`] at a time. Without items, the successors of `each` run at once, unless another fan-out of the
+    /// same round gives it some. An item has at most 1 MiB as JSON, and the items of a round 16 MiB: keep larger data
+    /// elsewhere, under a key that serves as the item.
     pub fn fan_out<T, I>(
         &mut self,
         from: impl Into<Node<S>>,

@@ -270,6 +270,30 @@ impl<S> Compiled<S> {
         join.sources.iter().all(|at| has(arrived, *at))
     }
 
+    /// The nodes of these names, without those that follow themselves: a fan-out has many.
+    fn in_a_row(&self, names: &[Arc<str>]) -> Vec<usize> {
+        let mut nodes: Vec<usize> = Vec::with_capacity(names.len().min(self.nodes.len()));
+        for name in names {
+            if nodes.last().is_none_or(|last| self.nodes[*last].name != *name) {
+                nodes.extend(self.by_name.get(name));
+            }
+        }
+        nodes
+    }
+
+    /// A node of these that the next round does not run either: another fan-out may give it items. What follows one may do
+    /// so too, so first comes one to which no other leads.
+    fn first_idle(&self, nodes: &mut Vec<usize>, next: &[(Arc<str>, Option<Raw>)]) -> Option<usize> {
+        nodes.retain(|at| next.iter().all(|(node, _)| *node != self.nodes[*at].name));
+        let is_fed = |at: usize| nodes.iter().any(|from| *from != at && self.fans_out_to(*from, at));
+        let first = nodes.iter().position(|at| !is_fed(*at)).unwrap_or(0);
+        (!nodes.is_empty()).then(|| nodes.remove(first))
+    }
+
+    fn fans_out_to(&self, from: usize, to: usize) -> bool {
+        self.nodes[from].leaves.iter().any(|leave| matches!(leave, Leave::FanOut { each, .. } if each.at() == Some(to)))
+    }
+
     /// Whether this arrival is one of the join's: another join may lead to the same node.
     fn is_of(&self, join: &Join, Arrival { node, from }: &Arrival) -> bool {
         self.nodes[join.target].name == *node && join.sources.iter().any(|at| self.nodes[*at].name == *from)
@@ -359,15 +383,13 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
         let (mut tasks, mut arrived, mut complete) = (Vec::new(), arrived.to_vec(), Vec::new());
         let (mut targets, mut room): (Vec<usize>, usize) = (Vec::new(), limits::ROUND_BYTES);
         // A fan-out over an empty list continues as if its tasks had finished.
-        let mut open: Vec<usize> = Vec::with_capacity(finished.len().min(self.nodes.len()));
-        for name in finished {
-            if open.last().is_some_and(|last| self.nodes[*last].name == *name) {
-                continue;
-            }
-            open.extend(self.by_name.get(name));
-        }
+        let (mut empty, mut open): (Vec<usize>, Vec<usize>) = (Vec::new(), self.in_a_row(finished));
         let mut at = 0;
-        while let Some(source) = open.get(at).copied() {
+        loop {
+            if at == open.len() {
+                open.extend(self.first_idle(&mut empty, &tasks));
+            }
+            let Some(source) = open.get(at).copied() else { break };
             let seen = open[..at].contains(&source);
             at += 1;
             if seen {
@@ -394,7 +416,7 @@ impl<S: GraphState> AnyGraph for Compiled<S> {
                         let items = guarded(what, || items(state, room))?;
                         room -= items.iter().map(|item| item.get().len()).sum::<usize>().min(room);
                         if items.is_empty() {
-                            open.push(each);
+                            empty.push(each);
                         }
                         let name = &self.nodes[each].name;
                         tasks.extend(items.into_iter().map(|item| (name.clone(), Some(item))));

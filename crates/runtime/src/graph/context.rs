@@ -189,11 +189,11 @@ impl<T> Interrupt<T> {
         self
     }
 
-    /// Uses `answer` if nobody answers within this time. The time is rounded down to whole seconds; less than one
-    /// second counts as one, and more than 400 days as 400 days.
+    /// Uses `answer` if nobody answers within this time, in whole seconds, rounded up. More than 400 days count as 400
+    /// days.
     pub fn timeout(mut self, time: Duration, answer: impl Serialize) -> Interrupt<T> {
-        let seconds = u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-        self.ask.timeout = Timeout::of(seconds.clamp(1, limits::APPROVAL_TIMEOUT_SECONDS_MAX));
+        let most = Duration::from_secs(limits::APPROVAL_TIMEOUT_SECONDS_MAX.into());
+        self.ask.timeout = time.min(most).into();
         self.default =
             Some(Raw::of(&answer).map_err(|error| format!("its default answer cannot be serialised as JSON: {error}")));
         self

@@ -69,7 +69,7 @@ pub enum SuspensionCode {
     NotSeen,
     /// The same since the server started.
     NotSeenYet,
-    /// Another reason, of a program that embeds the runtime; only its text says which.
+    /// Another reason; only its text says which.
     Other,
 }
 
@@ -82,6 +82,13 @@ pub trait Authority: Send + Sync {
     /// # Errors
     /// Why it is suspended, for those who see the rule. It applies again once this returns `Ok`.
     fn check(&self, maker: RuleMaker<'_>) -> Result<(), Suspension>;
+
+    /// Whether this principal still has the rights that it came with, as far as that is known: judging an edit, with its
+    /// preview, may take minutes.
+    fn still(&self, by: &Principal) -> bool {
+        let _ = by;
+        true
+    }
 
     /// The persons of a tenant who hold a role; `None` if there may be others.
     fn holders(&self, role: &str, tenant: Option<&str>) -> Option<BTreeSet<Arc<str>>> {
@@ -108,6 +115,19 @@ impl Authorities {
     pub(crate) fn check(&self, rule: &Rule, tenant: Option<&str>) -> Result<(), Suspension> {
         let Some(authority) = self.0.as_ref().filter(|_| rule.decision == RuleDecision::Approve) else { return Ok(()) };
         authority.check(RuleMaker { subject: rule.by.as_deref(), tenant, role: rule.role.role() })
+    }
+
+    /// Whether somebody whose edit has been judged may still make it.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub(crate) fn check_still(&self, by: &Principal) -> Result<(), Refusal> {
+        if by.trusted || self.0.as_ref().is_none_or(|authority| authority.still(by)) {
+            return Ok(());
+        }
+        let what = "your rights have changed while the edit was judged, and nothing was stored: read the request again, and \
+                    repeat it if you still may";
+        Err(Refusal::new(Code::Forbidden, what))
     }
 
     /// Whether the person to whom a request is reassigned holds its role, as far as the holders of roles are known: nobody

@@ -52,7 +52,7 @@ pub struct NewDecision {
     /// The digest of one of the actions or questions that were shown. If none of the pending ones has it, the decision
     /// is refused as `stale_action`.
     pub digest: Option<String>,
-    /// The reviewer's comment, shown in history and to the model.
+    /// The reviewer's comment, shown in history and to the model; refused beside a reply to a node of a graph.
     pub user_edit_content: Option<String>,
     /// Idempotency key: makes a retry of the decision safe.
     pub request_id: Option<String>,
@@ -184,6 +184,7 @@ impl Runtime {
             Some((was, judged))
                 if was.waiting(n).map(|open| &open.asked) == Some(&open.asked) && was.speakers == state.speakers =>
             {
+                self.inner.settings.authorities.check_still(by)?;
                 judged
             }
             None if !has_edits => self.inner.judged(&state, open, decision.by(by, n, kept)).await,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use countersign_core::{
-    approval::principal::Principal,
+    approval::{principal::Principal, rule::RuleId},
+    audit::{Deleted, Deletion, Event},
     journal::{
         draft::Draft,
+        record::VIA_STORE,
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
@@ -26,11 +28,11 @@ use crate::store::{Durability, Page, RuleFilter};
 impl Runtime {
     /// Deletes a session: running work is stopped, and all of its data is removed, including its standing rules. If any
     /// of those rules apply to other sessions too, only who may [revoke](Runtime::revoke_rule) them may delete it. A turn
-    /// with open requests or calls is cancelled first, so that the audit log has the outcomes of its requests and calls
-    /// (spec R8).
+    /// with open requests or calls is cancelled first, and then the rules are revoked, so that the audit log has the
+    /// outcomes of the requests and calls, and who ended the rules (spec R8).
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `store_unavailable`.
+    /// `session_not_found`, `forbidden`, `store_unavailable` (the turn may have been cancelled and rules revoked).
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
         let live = self.inner.named(session_id)?;
         let (runtime, by) = (self.clone(), by.clone());
@@ -40,12 +42,19 @@ impl Runtime {
     async fn try_delete(&self, live: &LiveRef, by: &Principal) -> Result<(), Refusal> {
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
-        let mut state = self.inner.load(live, &mut guard).await?;
+        let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
-        self.may_end_rules(by, session_id).await?;
-        state = self.inner.ended_for_good(live, &mut guard, state, by.subject.as_ref()).await?;
+        let rules = self.rules_to_end(by, session_id).await?;
+        let mut state = self.inner.ended_for_good(live, &mut guard, state, by.subject.as_ref()).await?;
+        // Last, since rules that reject calls of other sessions are gone even if the deletion then fails.
+        for rules in rules.chunks(PAGE) {
+            let revoke =
+                |state: &Arc<State>| Ok(Draft::of(state.clone(), self.inner.now()).revoke(rules, by.subject.as_ref()));
+            self.inner.transact(live, &mut guard, Durability::Synced, revoke).await?;
+            state = self.inner.known(live, &mut guard).await?;
+        }
         // Anything that another node has stored meanwhile is checked first: a rule, or the outcome of a call.
-        if !self.inner.store.delete(session_id, Some(state.pos)).await.map_err(|error| self.inner.refused(error))? {
+        if !self.inner.delete_as(&state, Deleted::Requested, by.subject.clone()).await? {
             guard.load_again();
             return Err(Refusal::new(Code::StoreUnavailable, "the session has moved on").overtaken());
         }
@@ -53,8 +62,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Whether `by` may end the rules that were made in the session and also apply to others.
-    async fn may_end_rules(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
+    /// The rules that were made in the session and also apply to others, if `by` may end them.
+    async fn rules_to_end(&self, by: &Principal, session_id: &str) -> Result<Vec<RuleId>, Refusal> {
         let filter = RuleFilter {
             standing: Some(true),
             now: self.inner.now(),
@@ -62,26 +71,45 @@ impl Runtime {
             session_id: Some(session_id.to_owned()),
             ..RuleFilter::default()
         };
-        let mut cursor = None;
+        let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let page = Page { cursor, limit: PAGE };
             let rules = self.inner.store.rules(filter.clone(), page).await.map_err(store_refusal)?;
             let refused = rules.rows.iter().find_map(|row| may_end(by, row).err());
             // One that cannot be read may reject calls.
-            let unread = rules.unread.into_iter().next().filter(|_| !by.trusted).map(|(_, error)| store_refusal(error));
+            let unread = rules
+                .unread
+                .into_iter()
+                .next()
+                .filter(|_| !by.trusted || by.check_may_decide().is_err())
+                .map(|(_, error)| store_refusal(error));
             if let Some(why) = refused.or(unread) {
                 let what = "standing rules of this session are for other sessions too and would end with it";
                 return Err(Refusal::new(Code::Forbidden, format!("{what}: {}", why.message)));
             }
+            found.extend(rules.rows.iter().map(|row| row.rule.id));
             cursor = rules.next;
             if cursor.is_none() {
-                return Ok(());
+                return Ok(found);
             }
         }
     }
 }
 
 impl Inner {
+    /// Deletes a session that is still in this state, and says so in the audit log. `false`: it has moved on.
+    pub(super) async fn delete_as(
+        &self,
+        state: &State,
+        reason: Deleted,
+        by: Option<Arc<str>>,
+    ) -> Result<bool, Refusal> {
+        let via = self.direct.then_some(VIA_STORE);
+        let told = Event::deleted(state, Deletion { reason, by, at: self.now(), via });
+        let deleted = self.store.delete(&state.session_id, Some(state.pos), told.as_ref()).await;
+        deleted.map_err(|error| self.refused(error))
+    }
+
     /// The state of a session that is about to be deleted, once its turn is cancelled if that has open requests or calls,
     /// so that the audit log has their outcomes (spec R8).
     pub(super) async fn ended_for_good(
@@ -98,6 +126,7 @@ impl Inner {
         let (at, partial) = (self.now(), guard.written());
         let cancel = |state: &Arc<State>| Draft::of(state.clone(), at).cancel_for_good(by, partial);
         self.transact(live, guard, Durability::Synced, cancel).await?;
-        self.load(live, guard).await
+        // Not what another node has stored since: whoever deletes has not looked at that.
+        self.known(live, guard).await
     }
 }

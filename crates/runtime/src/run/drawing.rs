@@ -68,7 +68,7 @@ impl Runtime {
     fn drawing_of(&self, state: &State) -> Drawing {
         let Some(run) = &state.run else { return graph::drawing(Some(state)) };
         let found = if run.agent_loop {
-            self.inner.agents.agent_loop_of(&state.agent).map(|graph| graph.drawing())
+            self.inner.agents.loop_of(state).map(|graph| graph.drawing())
         } else {
             self.drawing(&run.graph)
         };

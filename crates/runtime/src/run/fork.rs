@@ -70,7 +70,7 @@ pub struct ForkEdit {
 }
 
 /// A call that is edited.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EditedCall {
     /// The call's id from the model.
     pub tool_use_id: String,
@@ -157,6 +157,7 @@ impl Runtime {
                 if let Some(earlier) = earlier {
                     then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
                 }
+                self.inner.takes_messages(&then.session)?;
                 let (by, roles) = (by.subject.clone(), by.roles.clone());
                 Some(UserMessage { content, by, roles, agent, ..UserMessage::default() })
             }
@@ -176,6 +177,9 @@ impl Runtime {
             return Err(Refusal::new(Code::Internal, what));
         };
         let judged = judged?;
+        if !new.edit.calls.is_empty() {
+            self.inner.settings.authorities.check_still(by)?;
+        }
         let input = ForkInput {
             from: original.session_id.clone(),
             by: by.subject.clone(),

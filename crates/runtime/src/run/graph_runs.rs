@@ -260,6 +260,18 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether a session takes messages: a graph's does not.
+    pub(super) fn takes_messages(&self, state: &State) -> Result<(), Refusal> {
+        let graph = match &state.run {
+            Some(run) => (!run.agent_loop).then_some(&run.graph),
+            // A fork of the moment before its run began.
+            None => self.graphs.contains_key(&state.agent).then_some(&state.agent),
+        };
+        graph.map_or(Ok(()), |graph| {
+            Err(invalid(format!("the session runs the graph {graph:?}, which takes answers, not messages")))
+        })
+    }
+
     /// Whether a person may edit the state that a session's nodes use, as long as the edit withdraws nothing.
     fn may_edit_state(&self, by: &Principal, state: &State) -> Result<(), Refusal> {
         let Some(roles) = &self.settings.state_edits else {
@@ -285,16 +297,6 @@ pub(super) fn of_graph(graph: &str, state: &State) -> Result<(), Refusal> {
         Some(run) if !run.agent_loop && *run.graph == *graph => Ok(()),
         None if state.turns == 0 => Ok(()),
         _ => Err(invalid(format!("the session {:?} is not one of the graph {graph:?}", state.session_id))),
-    }
-}
-
-/// Whether a session takes messages: a graph's does not.
-pub(super) fn takes_messages(state: &State) -> Result<(), Refusal> {
-    match &state.run {
-        Some(run) if !run.agent_loop => {
-            Err(invalid(format!("the session runs the graph {:?}, which takes answers, not messages", run.graph)))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ use countersign_core::{
         agents,
         failure::Turn,
         permit::Permit,
-        record::{Block, Entry, ModelResponded, Record, Usage, records},
+        record::{AnswersDiscarded, Block, Entry, ModelResponded, Record, Usage, records},
         state::State,
     },
     locale::{Locale, Text},
@@ -159,6 +159,17 @@ impl Inner {
     /// # Errors
     /// The session's budget is used up.
     pub(super) fn within_budget(&self, state: &State) -> Result<(), Stop> {
+        self.within_budget_with(state, None, (&Arc::default(), &Usage::default()))
+    }
+
+    /// The same, with answers that are not on record yet: those that are discarded, and the tokens that a model has used
+    /// for the current one so far.
+    pub(super) fn within_budget_with(
+        &self,
+        state: &State,
+        discarded: Option<&AnswersDiscarded>,
+        (model, written): (&Arc<str>, &Usage),
+    ) -> Result<(), Stop> {
         let limits = &self.settings.limits;
         let over = |what, spent: f64, limit: f64| {
             let message = over_budget(what, spent, limit);
@@ -167,13 +178,17 @@ impl Inner {
         #[expect(clippy::cast_precision_loss, reason = "told to people, not counted on")]
         let float = |n: u64| n as f64;
         if let Some(limit) = limits.tokens {
-            let spent = state.usage.total();
+            let discarded = discarded.map_or(0, |discarded| discarded.usage.total());
+            let spent = state.usage.total().saturating_add(discarded).saturating_add(written.total());
             if spent >= limit {
                 return over("tokens", float(spent), float(limit));
             }
         }
         if let (Some(limit), Some(watch)) = (limits.money, &self.settings.watch) {
-            let spent = limits.cost(&watch.seen().spent);
+            // Discarded answers are spent already.
+            let mut spent = watch.seen().spent.clone();
+            spent.entry(model.clone()).or_default().add(written);
+            let spent = limits.cost(&spent);
             if spent >= limit {
                 return over("money", spent, limit);
             }

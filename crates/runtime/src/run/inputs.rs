@@ -23,7 +23,7 @@ pub struct NewSession {
     pub locale: Option<Locale>,
     /// The application's own data, a JSON object.
     pub context: Option<Box<RawValue>>,
-    /// Makes a retry of the request safe: a session of this id that was created otherwise is refused.
+    /// Makes a retry with the same `session_id` safe: a session of this id that was created otherwise is refused.
     pub request_id: Option<String>,
 }
 

@@ -15,7 +15,6 @@ use countersign_core::{
 use super::{
     command::to_the_end,
     failpoint,
-    graph_runs::takes_messages,
     ids::{kept_id, session_id},
     inner::Runtime,
     inputs::{NewMessage, Stored, TurnOutcome},
@@ -99,7 +98,7 @@ impl Runtime {
         let mut kept = None;
         if state.pos > 0 {
             owned(by, &state)?;
-            takes_messages(&state)?;
+            self.inner.takes_messages(&state)?;
             may_continue(by, &state)?;
             if message.on_pending == Some(OnPending::Reject) {
                 // It decides the pending interruptions.

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::{
     inner::{Inner, Runtime},
-    view::{ListPage, StateView},
+    view::{ListPage, PAGE, StateView},
     waypoints::Walk,
 };
 
@@ -54,12 +54,12 @@ pub struct CheckpointView {
 }
 
 /// Which checkpoints to list, newest first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckpointQuery {
-    /// Where the previous page ended; from the newest, if absent.
+    /// The end of the previous page; from the newest, if absent.
     pub cursor: Option<String>,
-    /// At most this many, from 1.
-    pub limit: usize,
+    /// Rows per page; 50 by default.
+    pub limit: Option<usize>,
 }
 
 impl CheckpointView {
@@ -94,7 +94,7 @@ impl Runtime {
             None => None,
             Some(text) => Some(read_cursor(text, state.pos)?),
         };
-        let limit = query.limit.max(1);
+        let limit = query.limit.unwrap_or(PAGE).max(1);
         let mut found = self.inner.newest_checkpoints(&state, before, limit.saturating_add(1)).await?;
         let more = found.len() > limit;
         if more {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_core::{
     approval::principal::Principal,
     call::{
-        gate::{Ask, DecisionType, Risk},
+        gate::{AllowedDecision, Ask, DecisionType, Risk},
         reviewer::Reviewer,
         timeout::Timeout,
     },
@@ -130,6 +130,7 @@ pub struct AskView {
     pub reassign: Vec<String>,
     /// What a reviewer may do.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<AllowedDecision>>")]
     pub allowed_decisions: Option<Vec<DecisionType>>,
     /// How much is at stake.
     #[serde(skip_serializing_if = "Option::is_none")]

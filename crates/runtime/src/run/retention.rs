@@ -1,9 +1,13 @@
 //! Deleting sessions that have been idle for long enough, where that is configured. Never one that is running or
 //! pending, or whose standing rules apply to other sessions.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use countersign_core::{journal::record::Millis, refusal::Refusal};
+use countersign_core::{audit::Deleted, journal::record::Millis, refusal::Refusal};
 
 use super::{
     inner::Inner,
@@ -17,21 +21,58 @@ const LOOK: Duration = Duration::from_secs(3600);
 const AT_ONCE: usize = 100;
 /// The number of undeletable sessions at which the search stops.
 const STAY: usize = 10_000;
-/// How far the store's clock and the machine's may differ for sessions to be deleted by it.
+/// How far two clocks may differ for sessions to be deleted by one of them.
 const CLOCKS: Millis = 3_600_000;
 /// A pause between two deletions, so that others can write.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The machine's clock, and one that nobody sets.
+#[derive(Clone, Copy)]
+struct Clocks {
+    machine: Millis,
+    steady: Instant,
+}
+
+impl Clocks {
+    fn read() -> Clocks {
+        Clocks { machine: machine_time(), steady: Instant::now() }
+    }
+
+    /// By how much more the machine's clock went on since `before` than time passed: it was set, or the machine slept.
+    fn set_since(self, before: Clocks) -> Millis {
+        let passed = self.steady.saturating_duration_since(before.steady).as_millis();
+        let passed = Millis::try_from(passed).unwrap_or(Millis::MAX);
+        self.machine.saturating_sub(before.machine).saturating_sub(passed)
+    }
+}
+
+/// Whether the machine's clock was not set since the `last` look. A store in a file has no other clock, and a moment in
+/// which that is wrong must not be enough to delete everything.
+fn may_delete(last: &mut Option<Clocks>, now: Clocks) -> bool {
+    let set = last.replace(now).map_or(0, |before| now.set_since(before));
+    if set.saturating_abs() > CLOCKS {
+        tracing::warn!(
+            seconds = set / 1000,
+            "this machine's clock was set since the last look, or it slept: no session is deleted before the next one, in \
+             an hour"
+        );
+        return false;
+    }
+    true
+}
+
 impl Inner {
     /// Deletes sessions that have been idle for longer than `keep`, from time to time, until the runtime closes.
     pub(super) async fn watch_retention(self: Arc<Self>, keep: Duration) {
-        let mut closing = self.closing.subscribe();
+        let (mut closing, mut last) = (self.closing.subscribe(), None);
         while !*closing.borrow() {
             let keep = Millis::try_from(keep.as_millis()).unwrap_or(Millis::MAX);
-            match self.delete_past(keep).await {
-                Ok(0) => {}
-                Ok(sessions) => tracing::info!(sessions, "sessions past their retention were deleted"),
-                Err(error) => tracing::warn!(%error, "sessions past their retention could not be deleted"),
+            if may_delete(&mut last, Clocks::read()) {
+                match self.delete_past(keep).await {
+                    Ok(0) => {}
+                    Ok(sessions) => tracing::info!(sessions, "sessions past their retention were deleted"),
+                    Err(error) => tracing::warn!(%error, "sessions past their retention could not be deleted"),
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
@@ -105,6 +146,26 @@ impl Inner {
             return Ok(false);
         }
         let state = self.ended_for_good(live, guard, state, None).await?;
-        self.store.delete(&live.session_id, Some(state.pos)).await.map_err(|error| self.refused(error))
+        self.delete_as(&state, Deleted::Expired, None).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r11_retention_waits_after_the_machines_clock_was_set() {
+        const HOUR: Millis = 3_600_000;
+        let (begun, mut last) = (Clocks { machine: 1_000 * HOUR, steady: Instant::now() }, None);
+        let mut look = |hours: u64, machine: Millis| {
+            let steady = begun.steady + Duration::from_secs(hours * 3600);
+            may_delete(&mut last, Clocks { machine: begun.machine + machine * HOUR, steady })
+        };
+        assert!(look(0, 0) && look(1, 1), "it goes right");
+        assert!(!look(2, 800), "it is set forward by a month");
+        assert!(!look(3, 3), "and back");
+        assert!(look(4, 4) && !look(5, 900));
+        assert!(look(6, 901), "it stays as it was set");
     }
 }

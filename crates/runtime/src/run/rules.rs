@@ -7,6 +7,7 @@ use countersign_core::{
     approval::{principal::Principal, rule::RuleId},
     call::args::Args,
     journal::draft::Draft,
+    limits,
     refusal::{Code, Refusal},
     time::rfc3339,
 };
@@ -19,10 +20,15 @@ use super::{
     inner::{Inner, Runtime},
     live::uses::LiveRef,
     nodes::contested,
+    of_stored::of_stored,
     refusals::store_refusal,
+    told::json_bytes,
     view::{ListPage, visible_to},
 };
-use crate::store::{Durability, Page, RuleFilter, RuleRow};
+use crate::store::{
+    Durability, Page, RuleFilter, RuleRow,
+    page::{self, Room},
+};
 
 /// A standing rule, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -139,14 +145,18 @@ pub struct RuleQuery {
     pub limit: usize,
 }
 
+/// How many rules are read at a time.
+const RULES_AT_ONCE: usize = 16;
+
 impl Runtime {
     /// The standing rules that `by` may see: those of its own sessions, those it made, and those of its roles. A page
-    /// may have fewer rows than requested, since the store does not know which rules are suspended.
+    /// may have fewer rows than requested: the store does not know which rules are suspended, and the arguments that a
+    /// rule covers may be long.
     ///
     /// # Errors
     /// `invalid_message` (bad cursor), `store_unavailable`.
     pub async fn rules(&self, by: &Principal, query: RuleQuery) -> Result<ListPage<RuleView>, Refusal> {
-        let RuleQuery { states, session_id, cursor, limit } = query;
+        let RuleQuery { states, session_id, mut cursor, limit } = query;
         let filter = RuleFilter {
             standing: match states.iter().filter(|state| **state == RuleState::Ended).count() {
                 0 => (!states.is_empty()).then_some(true),
@@ -157,12 +167,35 @@ impl Runtime {
             visible_to: visible_to(by),
             ..RuleFilter::default()
         };
-        let page = self.inner.store.rules(filter, Page { cursor, limit }).await.map_err(store_refusal)?;
-        self.inner.log_unread("a standing rule", page.unread);
+        let (mut rows, mut left, mut room) = (Vec::new(), limit.max(1), Room::new(limits::PAGE_BYTES));
+        'page: loop {
+            // Few at a time, so that not many more than fit are in memory.
+            let page = Page { cursor: cursor.take(), limit: left.min(RULES_AT_ONCE) };
+            left -= page.limit;
+            let paged = self.inner.store.rules(filter.clone(), page.clone()).await.map_err(store_refusal)?;
+            let is_full = paged.rows.len() + paged.unread.len() == page.limit;
+            self.inner.log_unread("a standing rule", paged.unread);
+            let mut last = page.cursor;
+            for row in &paged.rows {
+                let view = RuleView::of(row, &self.inner, by);
+                if !states.is_empty() && !states.contains(&view.state) {
+                    continue;
+                }
+                if !room.takes(json_bytes(&view)) {
+                    cursor = last;
+                    break 'page;
+                }
+                rows.push(view);
+                last = Some(page::after(row));
+            }
+            cursor = paged.next;
+            // A page that is not full has examined as many rows as one request may.
+            if cursor.is_none() || left == 0 || !is_full {
+                break;
+            }
+        }
         self.inner.released().await?;
-        let views = page.rows.iter().map(|row| RuleView::of(row, &self.inner, by));
-        let rows = views.filter(|view| states.is_empty() || states.contains(&view.state)).collect();
-        Ok(ListPage { rows, next_cursor: page.next })
+        Ok(ListPage { rows, next_cursor: cursor })
     }
 
     /// Revokes a rule: from the next call on a person must decide again. Any person who may see the rule may revoke it, if
@@ -199,10 +232,10 @@ impl Runtime {
             return Ok(RuleView::of(&row, &self.inner, by));
         }
         let state = self.inner.load(live, &mut guard).await?;
-        let transition = Draft::new(&state, self.inner.now()).revoke(rule, by.subject.clone());
+        let transition = Draft::new(&state, self.inner.now()).revoke(&[rule], by.subject.as_ref());
         self.inner.transact(live, &mut guard, Durability::Synced, |_| Ok(transition)).await?;
         drop(guard);
-        let row = self.rule_row(by, session_id, rule).await?.ok_or_else(|| rule_not_found(id))?;
+        let row = of_stored(|| self.rule_row(by, session_id, rule)).await?.ok_or_else(|| rule_not_found(id))?;
         Ok(RuleView::of(&row, &self.inner, by))
     }
 

@@ -24,7 +24,6 @@ use countersign_core::{
 };
 
 use super::{
-    graph_runs::takes_messages,
     inner::Runtime,
     refusals::{may_continue, owned, store_refusal, visible},
 };
@@ -61,6 +60,8 @@ pub(crate) struct Origin {
     pub(crate) calls_when_taken: Option<u32>,
     /// The `request_id` of all these inputs, as it is kept: one of their records has it.
     pub(crate) request_id: Option<RequestId>,
+    /// Whether the session has these inputs already, so that none is left.
+    pub(crate) is_repeat: bool,
 }
 
 impl Runtime {
@@ -71,7 +72,7 @@ impl Runtime {
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Origin { pos, unstored, at, calls_when_taken, request_id }: Origin,
+        Origin { pos, unstored, at, calls_when_taken, request_id, is_repeat }: Origin,
         replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
@@ -84,7 +85,10 @@ impl Runtime {
             return Err(Unsettled::Moved);
         }
         visible(by, &session)?;
-        if session.needs_a_retry() || !messages.is_empty() {
+        // Beside nodes that wait, failed ones are retried only by a program that says nothing else.
+        let says_nothing = replies.is_empty() && !is_repeat;
+        let retries = session.needs_a_retry() || session.has_failed_nodes() && says_nothing;
+        if retries || !messages.is_empty() {
             may_continue(by, &session)?;
         }
         let mut made = Transition::made(session.state.clone(), Vec::new());
@@ -92,7 +96,7 @@ impl Runtime {
             made.add(onto(session, unstored).ok_or(Unsettled::Moved)?);
         }
         let (agents, mut guards) = (&self.inner.agents, Guards::default());
-        continue_turn(&mut made, &mut guards, by, at, agents)?;
+        continue_turn(&mut made, retries, &mut guards, by, at, agents)?;
         let mut request_id = request_id;
         for (n, reply) in replies {
             by.check_may_decide()?;
@@ -115,6 +119,7 @@ impl Runtime {
             }
         }
         for content in messages {
+            self.inner.takes_messages(made.state())?;
             let input = MessageInput { request_id: request_id.take(), ..message(by, made.state(), content)? };
             made.add(Draft::new(made.state(), at).says_first(input, agents)?);
         }
@@ -138,12 +143,13 @@ impl Runtime {
 /// out.
 fn continue_turn(
     made: &mut Transition,
+    retries: bool,
     guards: &mut Guards,
     by: &Principal,
     at: Millis,
     agents: &Agents,
 ) -> Result<(), Refusal> {
-    if made.state().needs_a_retry() {
+    if retries {
         let retried = Retried { by: by.subject.clone(), ..Retried::default() };
         made.add(Draft::new(made.state(), at).retry(retried, agents)?);
     } else if made.state().status == Status::Running {
@@ -178,7 +184,6 @@ fn begun_elsewhere(state: &State, at: Millis, count: u32, agents: &Agents) -> Ve
 /// The owner's next message; while interruptions are pending it is queued.
 fn message(by: &Principal, state: &State, content: Content) -> Result<MessageInput, Refusal> {
     owned(by, state)?;
-    takes_messages(state)?;
     Ok(MessageInput {
         content,
         by: by.subject.clone(),

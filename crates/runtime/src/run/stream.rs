@@ -14,7 +14,7 @@ use countersign_core::{
     conversation::{AssistantMessage, Message},
     journal::{
         draft::Draft,
-        record::{AnswersDiscarded, ModelResponded},
+        record::{AnswersDiscarded, ModelResponded, Usage},
         spent::Spent,
         state::{Call, Phase, State},
     },
@@ -88,17 +88,7 @@ impl Inner {
         let mut refused: Option<ModelError> = None;
         loop {
             let error = match self.whole_answer(&asking, &reads, discarded).await {
-                Ok(answer) => {
-                    live.lock().await.show_from_now(state.turns, model, reads.shown);
-                    self.spend(model, &answer.usage);
-                    return match self.after_model(ready, &live, &state, &answer).await {
-                        Ok(()) => Asked::Answered(answer),
-                        Err(stop) => {
-                            AnswersDiscarded::add(discarded, answer.spent());
-                            Asked::Stopped(stop)
-                        }
-                    };
-                }
+                Ok(answer) => return self.answered(&asking, answer, reads.shown, discarded).await,
                 Err(Unwritten::Stale) => return Asked::Stale,
                 Err(Unwritten::Failed(error)) => error,
             };
@@ -109,6 +99,11 @@ impl Inner {
             let session = &*state.session_id;
             if let Some(delay) = self.retry.delay(attempt, &error, fraction()) {
                 tracing::warn!(session, attempt, %error, ?delay, "the model call failed; trying again");
+                // Parts of the answer may have been charged, though the rest never came.
+                if let Err(stop) = self.within_budget_with(&state, discarded.as_ref(), (model, &Usage::default())) {
+                    self.approval_refused(&live, &state, run, &reads.released).await;
+                    return Asked::Stopped(stop);
+                }
                 tokio::time::sleep(delay).await;
                 continue;
             }
@@ -121,6 +116,27 @@ impl Inner {
             tracing::warn!(session, attempt, %error, ?less, "the model call was refused; trying again with less");
             reads.shown = less;
             refused.get_or_insert(error);
+        }
+    }
+
+    /// A whole answer, unless the agent's own checks stop the turn.
+    async fn answered(
+        &self,
+        asking: &Asking<'_>,
+        answer: ModelResponded,
+        shown: Shown,
+        discarded: &mut Option<AnswersDiscarded>,
+    ) -> Asked {
+        let Asking { live, state, ready, .. } = *asking;
+        let model = &ready.agent.model_name;
+        live.lock().await.show_from_now(state.turns, model, shown);
+        self.spend(model, &answer.usage);
+        match self.after_model(ready, live, state, &answer).await {
+            Ok(()) => Asked::Answered(answer),
+            Err(stop) => {
+                AnswersDiscarded::add(discarded, answer.spent());
+                Asked::Stopped(stop)
+            }
         }
     }
 
@@ -213,8 +229,7 @@ impl Inner {
         let Asking { live, state, run, ready, .. } = *asking;
         let mut writer = Writer::new(self, live, state, run, ready);
         writer.start().await;
-        let before = discarded.as_ref().map_or(0, |discarded| discarded.calls);
-        let written = self.write_answer(&mut writer, asking, reads, before).await;
+        let written = self.write_answer(&mut writer, asking, reads, discarded.as_ref()).await;
         if let Err(Unwritten::Failed(_)) = &written {
             let (calls, usage) = writer.finished();
             if calls > 0 {
@@ -229,31 +244,32 @@ impl Inner {
         Ok(writer.finish().await?)
     }
 
-    /// `discarded` is the number of earlier answers that do not count as the session's yet.
+    /// `discarded` are earlier answers that do not count as the session's yet.
     async fn write_answer(
         self: &Arc<Self>,
         writer: &mut Writer<'_>,
         asking: &Asking<'_>,
         reads: &Reads,
-        discarded: u32,
+        discarded: Option<&AnswersDiscarded>,
     ) -> Result<(), Unwritten> {
         let Asking { state, run, ready, .. } = *asking;
         let agent = &ready.agent;
-        let left = state.calls_left(run, &self.agents).saturating_sub(discarded);
+        let before = discarded.map_or(0, |discarded| discarded.calls);
+        let left = state.calls_left(run, &self.agents).saturating_sub(before);
         let most = left.min(limits::CONTINUATIONS + 1);
         loop {
             let is_first = writer.continued == 0;
-            let before = self.read_by(asking, reads);
+            let conversation = self.read_by(asking, reads);
             let session_id = state.session_id.clone();
             let mut request = match writer.said_so_far() {
-                None => ModelRequest::new(session_id, before),
+                None => ModelRequest::new(session_id, conversation),
                 Some(answer) => {
                     let ask = state.locale.text(Text::GoOn).to_owned();
-                    ModelRequest::new(session_id, GoingOn { before, answer, ask })
+                    ModelRequest::new(session_id, GoingOn { before: conversation, answer, ask })
                 }
             };
             let answers = state.answers.of(&agent.model_name);
-            request.answers_before = answers + u64::from(discarded) + u64::from(writer.continued);
+            request.answers_before = answers + u64::from(before) + u64::from(writer.continued);
             request.instructions = asking.instructions.clone();
             request.tools = ready.specs();
             request.hosted = ready.kits.hosted().clone();
@@ -273,7 +289,15 @@ impl Inner {
             }
             match agent.on_cut {
                 OnCut::Fail => return why(Text::AnswerRefused),
-                OnCut::Continue if writer.can_go_on(cut) && writer.continued + 1 < most => writer.go_on(),
+                OnCut::Continue
+                    if writer.can_go_on(cut)
+                        && writer.continued + 1 < most
+                        && self
+                            .within_budget_with(state, discarded, (&agent.model_name, &writer.finished().1))
+                            .is_ok() =>
+                {
+                    writer.go_on();
+                }
                 OnCut::Continue | OnCut::End => return Ok(()),
             }
         }

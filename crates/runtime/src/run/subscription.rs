@@ -117,6 +117,12 @@ impl Subscription {
         &self.live.session_id
     }
 
+    /// The last `seq` that was returned, or after which it began.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
     /// The next event, once its entry is on disk: its `seq` names nothing else, whatever happens. Dropping the future
     /// loses nothing.
     ///

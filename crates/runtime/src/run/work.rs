@@ -7,6 +7,7 @@ use std::{
 
 use countersign_core::{
     journal::{
+        outdated::words,
         permit::Permit,
         state::{Phase, State},
     },
@@ -25,7 +26,10 @@ use super::{
     spans,
     stream::{Asked, adapter_failed},
 };
-use crate::tool::{AppContext, ToolError, order::Ticket};
+use crate::{
+    agent::ReadyTool,
+    tool::{AppContext, ToolError, order::Ticket},
+};
 
 pub(super) struct Work {
     /// The tool call, if it is one.
@@ -162,12 +166,13 @@ impl Inner {
     ) -> Work {
         let span = part.call(self, state, &permit);
         let call = CallNo::new(permit.call());
+        let allowed = state.call(call).and_then(|call| call.allowed_tool().cloned());
         // The calls are still in the model's order here.
         let tool = self.agents.get(permit.agent()).and_then(|agent| agent.tool(permit.tool()));
         let ticket = tool.and_then(|tool| tool.entry.ticket(permit.session_id()));
         let is_nested = state.call(call).is_some_and(|call| call.run.is_nested());
         let (call, within) = (Some(call), if is_nested { call.run() } else { RunNo::ROOT });
-        let work = self.clone().run_call((permit, term, ticket), context.clone()).instrument(span).boxed();
+        let work = self.clone().run_call((permit, term, ticket), allowed, context.clone()).instrument(span).boxed();
         Work { call, within, work }
     }
 
@@ -181,30 +186,30 @@ impl Inner {
         Done::Model(run, asked, discarded)
     }
 
-    /// Runs one attempt of one call. The permit was given for exactly this, in this term.
+    /// Runs one attempt of one call. The permit was given for exactly this, in this term, and for the tool `allowed`
+    /// ([`Call::allowed_tool`](countersign_core::journal::state::Call::allowed_tool)).
     async fn run_call(
         self: Arc<Self>,
         (permit, term, ticket): (Permit, Option<u64>, Option<Ticket>),
+        allowed: Option<Arc<str>>,
         context: AppContext,
     ) -> Done {
         let (call, attempt, locale) = (CallNo::new(permit.call()), permit.attempt(), permit.locale());
         failpoint::hit("call.before_effect");
         let run = async {
             let agent = self.agents.get(permit.agent());
-            match agent.and_then(|agent| agent.tool(permit.tool())) {
-                // The tool may have changed while the call was pending.
-                Some(tool) if !tool.schema.check(permit.args()).is_empty() => {
-                    Some((Err(ToolError::new(locale.text(Text::ArgsOutdated))), None))
-                }
-                Some(tool) => return self.run_guarded(&tool, (permit, term, ticket), context).await,
-                None => {
-                    let text = match agent.is_some_and(|agent| agent.has_unreached()) {
-                        true => Text::ToolUnreached,
-                        false => Text::ToolGone,
-                    };
-                    Some((Err(ToolError::new(locale.fill(text, &[("tool", &format!("{:?}", permit.tool()))]))), None))
-                }
-            }
+            let tool = agent.and_then(|agent| agent.tool(permit.tool()));
+            let is_another =
+                |tool: &ReadyTool| allowed.as_ref().is_some_and(|allowed| *allowed != words(&tool.facts()));
+            let text = match &tool {
+                // It may have changed while the call was pending, and again while its start was stored.
+                Some(tool) if !tool.schema.check(permit.args()).is_empty() => Text::ArgsOutdated,
+                Some(tool) if is_another(tool) => Text::ToolChanged,
+                Some(tool) => return self.run_guarded(tool, (permit, term, ticket), context).await,
+                None if agent.is_some_and(|agent| agent.has_unreached()) => Text::ToolUnreached,
+                None => Text::ToolGone,
+            };
+            Some((Err(unrun(&permit, text)), None))
         };
         let ran = std::panic::AssertUnwindSafe(run).catch_unwind().await;
         let ran = ran.unwrap_or_else(|_| Some((Err(ToolError::new(locale.text(Text::ToolFailed))), None)));
@@ -212,4 +217,14 @@ impl Inner {
         self.trace_called(&outcome);
         Done::Call { call, attempt, outcome, stop }
     }
+}
+
+/// The error of a call that is not run, and why. An earlier attempt may have had an effect (spec R4).
+fn unrun(permit: &Permit, text: Text) -> ToolError {
+    let (locale, tool) = (permit.locale(), format!("{:?}", permit.tool()));
+    let why = locale.fill(text, &[("tool", &tool)]);
+    ToolError::new(match permit.attempt() {
+        1 => why,
+        _ => format!("{} ({why})", locale.text(Text::OutcomeUnknown)),
+    })
 }

@@ -24,7 +24,7 @@ impl RunState {
     pub(crate) fn origin(&self, at: Millis) -> Origin {
         let pos = self.last_of(self.stored).map_or(0, |entry| entry.pos);
         let (unstored, calls_when_taken) = (self.unstored().to_vec(), self.calls_when_taken);
-        Origin { pos, unstored, at, calls_when_taken, request_id: None }
+        Origin { pos, unstored, at, calls_when_taken, request_id: None, is_repeat: false }
     }
 
     /// The last of the first `count` entries.

@@ -18,7 +18,7 @@ use countersign_core::{
         args::Args,
         finite,
         gate::DecisionType,
-        schema::{ArgsSchema, SchemaError, located},
+        schema::{ArgsSchema, SchemaError},
     },
     decide::resolve::{check_answer, check_decision},
     journal::{
@@ -27,13 +27,14 @@ use countersign_core::{
         state::Open,
     },
     number::{CallNo, InterruptionNo},
-    refusal::{Code, Refusal},
     time::rfc3339,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::RunState;
+use super::{
+    RunState,
+    decision_error::{DecisionError, refused, stale, told, unknown},
+};
 use crate::interruption::Interruption;
 
 /// A decision that takes effect when the run resumes.
@@ -66,160 +67,6 @@ pub(crate) struct StagedAnswer {
     /// The number of the interruption that asks.
     pub(crate) n: InterruptionNo,
     pub(crate) value: Raw,
-}
-
-/// Why a decision was refused. The state is then unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecisionError {
-    /// No such call is pending in this run.
-    #[error("no call {call_id:?}{} is pending in this run: RunState::interruptions has what is", of_tool(tool.as_ref()))]
-    #[non_exhaustive]
-    Unknown {
-        /// The call.
-        call_id: String,
-        /// Its tool, if the interruption names one.
-        tool: Option<String>,
-    },
-    /// The call is already decided or answered, but has no result yet. The run continues it without another decision.
-    #[error(
-        "the call {call_id:?} of the tool {tool:?} was decided already ({decision}{} at {at}), and has no result yet; running it \
-         without a decision goes on with it",
-        by.as_ref().map(|by| format!(" by {by:?}")).unwrap_or_default()
-    )]
-    #[non_exhaustive]
-    Decided {
-        /// The call.
-        call_id: String,
-        /// Its tool.
-        tool: String,
-        /// The decision, or `answer`.
-        decision: &'static str,
-        /// Who decided, if that is known.
-        by: Option<String>,
-        /// When (RFC 3339).
-        at: String,
-    },
-    /// Whether the call has taken effect is unknown, and approving it would run it once more: find out first, then
-    /// [`RunState::respond`] with its result, [`RunState::run_again`], or reject it.
-    #[error(
-        "it is not known whether the call {call_id:?} of the tool {tool:?} has taken effect, and approving it would run it again: \
-         find out, then say what came of it (RunState::respond), let it run again (RunState::run_again), or reject it"
-    )]
-    #[non_exhaustive]
-    InDoubt {
-        /// The call.
-        call_id: String,
-        /// Its tool.
-        tool: String,
-    },
-    /// Only certain people may decide the request, and the run does not say who decides: set
-    /// [`RunConfig::principal`](crate::runner::config::RunConfig::principal), for a graph with
-    /// [`Graph::run_with`](crate::graph::Graph::run_with).
-    #[error(
-        "the call {call_id:?} needs to know who decides, since {why}: say it with RunConfig::principal (of a graph: Graph::run_with; \
-         in a store: StoredSession::config), such as Principal::person(\"ann\", roles), or Principal::trusted() for a program that checks that itself"
-    )]
-    #[non_exhaustive]
-    NoPrincipal {
-        /// The call.
-        call_id: String,
-        /// Why.
-        why: &'static str,
-    },
-    /// Several calls with this id are pending, from different answers: take the right one from
-    /// [`RunState::interruptions`].
-    #[error("several calls with the id {call_id:?} are pending: take the right one from RunState::interruptions")]
-    #[non_exhaustive]
-    Ambiguous {
-        /// The id.
-        call_id: String,
-    },
-    /// The call has its result already.
-    #[error("the call {call_id:?} of the tool {tool:?} already has its result")]
-    #[non_exhaustive]
-    Executed {
-        /// The call.
-        call_id: String,
-        /// Its tool.
-        tool: String,
-    },
-    /// The call is pending, but was requested again since this was shown: because of other arguments or another tool,
-    /// at another level, after a deferral, or since its outcome is unknown. [`RunState::interruptions`] has the current
-    /// request.
-    #[error("the call {call_id:?} has been requested again since this was shown; decide on the current request")]
-    #[non_exhaustive]
-    Stale {
-        /// The call.
-        call_id: String,
-        /// The [digest](Interruption::digest) of the current request.
-        digest: String,
-    },
-    /// There is a different decision on this call, which has not taken effect: [`RunState::retract`] it first.
-    #[error("the call {call_id:?} already has another decision ({before}); retract it first")]
-    #[non_exhaustive]
-    Duplicate {
-        /// The call.
-        call_id: String,
-        /// The earlier decision.
-        before: &'static str,
-    },
-    /// Its tool does not allow this decision.
-    #[error("the tool {tool:?} does not allow {decision:?}; it allows {}", allowed.join(", "))]
-    #[non_exhaustive]
-    NotAllowed {
-        /// The tool.
-        tool: String,
-        /// The decision.
-        decision: &'static str,
-        /// The allowed ones.
-        allowed: Vec<&'static str>,
-    },
-    /// The new arguments do not fit the tool.
-    #[error("the new arguments of {tool:?} are invalid: {}", errors.join("; "))]
-    #[non_exhaustive]
-    InvalidEdit {
-        /// The tool.
-        tool: String,
-        /// What is wrong, each with its path.
-        errors: Vec<String>,
-    },
-    /// The decision is too large, or covers more than it may: a decision that also covers later calls needs an ordinary
-    /// approval, and cannot approve for several people.
-    #[error("the decision on the call {call_id:?} is invalid: {error}")]
-    #[non_exhaustive]
-    Invalid {
-        /// The call.
-        call_id: String,
-        /// What is wrong with it.
-        error: String,
-    },
-    /// The interruption needs an answer, not this decision: [`RunState::answer`]. A model's question
-    /// ([`Kind::Question`]) can be rejected instead, but only this one question.
-    #[error("the call {call_id:?} asks a question: answer it; only a model's question can be rejected instead")]
-    #[non_exhaustive]
-    NeedsAnswer {
-        /// The call.
-        call_id: String,
-    },
-    /// The answer does not fit the question.
-    #[error("the answer to the call {call_id:?} is invalid: {error}")]
-    #[non_exhaustive]
-    InvalidAnswer {
-        /// The call.
-        call_id: String,
-        /// What is wrong with it.
-        error: String,
-    },
-    /// The tool or the agent of the call no longer exists, or cannot be reached: the call can be rejected, but not run.
-    #[error("the call {call_id:?} cannot run: {why}")]
-    #[non_exhaustive]
-    Unresolvable {
-        /// The call.
-        call_id: String,
-        /// Why.
-        why: String,
-    },
 }
 
 impl RunState {
@@ -317,13 +164,21 @@ impl RunState {
         self.decide(item, Decision::approve().always(Always::Session))
     }
 
-    /// Rejects the call, and every later call of this tool by this agent in this run; the model gets `message`, if
-    /// there is one, each time.
+    /// Rejects the call, and every later call of this tool by this agent in this run; the model gets the run's message
+    /// or the default one each time.
     ///
     /// # Errors
     /// [`DecisionError`]
-    pub fn always_reject(&mut self, item: &Interruption, message: Option<String>) -> Result<(), DecisionError> {
-        self.decide(item, Decision::reject(message).always(Always::Session))
+    pub fn always_reject(&mut self, item: &Interruption) -> Result<(), DecisionError> {
+        self.decide(item, Decision::reject(None).always(Always::Session))
+    }
+
+    /// Like [`RunState::always_reject`]; the model gets this message each time.
+    ///
+    /// # Errors
+    /// [`DecisionError`]
+    pub fn always_reject_with(&mut self, item: &Interruption, message: impl Into<String>) -> Result<(), DecisionError> {
+        self.decide(item, Decision::reject(Some(message.into())).always(Always::Session))
     }
 
     /// Answers a question of a call, or of a graph's node: for [`Kind::Question`] an object, question text → answer;
@@ -538,14 +393,6 @@ impl RunState {
     }
 }
 
-fn unknown(item: &Interruption) -> DecisionError {
-    DecisionError::Unknown { call_id: item.call_id.to_string(), tool: Some(item.tool.to_string()) }
-}
-
-fn of_tool(tool: Option<&String>) -> String {
-    tool.map(|tool| format!(" of the tool {tool:?}")).unwrap_or_default()
-}
-
 /// Whether an item belongs to this very request: a digest names one request permanently (spec R11).
 fn is_of(item: &Interruption, open: &Open, action: &Action, session_id: &str) -> bool {
     approval_key(session_id, open.asked.n) == item.approval_key
@@ -560,46 +407,6 @@ fn is_about(item: &Interruption, action: &Action) -> bool {
     action.call == item.number()
         && action.tool_use_id == item.call_id
         && (!action.call.is_none() || action.name == item.tool)
-}
-
-fn stale(item: &Interruption, action: &Action) -> DecisionError {
-    DecisionError::Stale { call_id: item.call_id.to_string(), digest: action.digest.to_string() }
-}
-
-/// The error of a decision that core refuses, without details of the wire.
-fn refused(item: &Interruption, action: &Action, decision: &Decision, refusal: &Refusal) -> DecisionError {
-    let call_id = item.call_id.to_string();
-    match refusal.code {
-        Code::StaleAction => stale(item, action),
-        Code::AnswersRequired | Code::ResumeRequired => DecisionError::NeedsAnswer { call_id },
-        Code::DecisionNotAllowed => DecisionError::NotAllowed {
-            tool: item.tool.to_string(),
-            decision: decision.kind().name(),
-            allowed: action.allowed().iter().map(|kind| kind.name()).collect(),
-        },
-        _ => {
-            let error = refusal.message.trim_start_matches("decisions[0]").trim_start_matches(['.', ':', ' ']);
-            DecisionError::Invalid { call_id, error: error.to_owned() }
-        }
-    }
-}
-
-/// What is wrong with an answer, each error with its path, without details of the wire.
-fn told(refusal: &Refusal) -> String {
-    let message = refusal.message.trim_start_matches("resume: ").trim_start_matches("answers: ");
-    let Some(details) = &refusal.details else { return message.to_owned() };
-    let details = details.value();
-    let errors = details["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let all = |of: fn(&Value) -> Option<String>| errors.iter().filter_map(of).collect::<Vec<_>>().join("; ");
-    if details["questions"].is_array() {
-        // The message is the first of them.
-        return all(|error| {
-            let message = error["message"].as_str()?;
-            Some(error["question"].as_str().map_or_else(|| message.to_owned(), |of| format!("{of:?} {message}")))
-        });
-    }
-    let located = all(|error| Some(located(error["pointer"].as_str()?, error["message"].as_str()?)));
-    if located.is_empty() { message.to_owned() } else { format!("{message}: {located}") }
 }
 
 /// Whether arguments fit the schema that was shown with the call.

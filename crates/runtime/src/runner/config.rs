@@ -106,12 +106,12 @@ impl RunConfig {
     /// The application's own data, for tools, instructions and rules. It is kept unchanged in the run's state: put no
     /// secrets into it. A session keeps the data that it began with: a later input, or a resumed run, with other data
     /// is refused ([`RunErrorKind::Settings`](super::RunErrorKind::Settings)). A state can get other data: see
-    /// [`RunState::with_context`](crate::run_state::RunState::with_context).
+    /// [`RunState::set_context`](crate::run_state::RunState::set_context).
     ///
     /// # Errors
-    /// The data cannot be written as JSON.
+    /// The data has no JSON that reads as the same data again, such as a number that is not finite.
     pub fn context(mut self, context: &impl Serialize) -> Result<RunConfig, serde_json::Error> {
-        self.context = Some(AppContext::of(serde_json::value::to_raw_value(context)?));
+        self.context = Some(AppContext::new(context)?);
         Ok(self)
     }
     /// Maximum model calls of the turn, at least 1, instead of each agent's own limit. It is kept in the run's state.

@@ -172,8 +172,8 @@ impl<S: GraphState> Graph<S> {
                 result(&runtime, (&*store, durable), &id, outcome, None).await
             }
             GraphInput::Paused(state) => {
-                let who = (config.principal, config.locale, None);
-                self.resume_in(who, (&store, durable), *state).await
+                let who = (config.principal, config.locale);
+                self.resume_in(who, (None, false), (&store, durable), *state).await
             }
         }
     }
@@ -195,7 +195,8 @@ impl<S: GraphState> Graph<S> {
 
     pub(super) async fn resume_in(
         &self,
-        (by, locale, request_id): (Option<Principal>, Option<Locale>, Option<RequestId>),
+        (by, locale): (Option<Principal>, Option<Locale>),
+        under: (Option<RequestId>, bool),
         (store, durable): (&Arc<dyn Store>, bool),
         mut state: RunState,
     ) -> Result<GraphResult<S>, RunError> {
@@ -203,8 +204,7 @@ impl<S: GraphState> Graph<S> {
         let begun = async {
             let (runtime, runs) = self.runs_in(store, locale)?;
             runs.of_this_graph(state.state())?;
-            let by = (by.as_ref(), request_id);
-            Box::pin(prepare_to_resume(&runtime, by, (&**store, durable), &mut state)).await?;
+            Box::pin(prepare_to_resume(&runtime, by.as_ref(), under, (&**store, durable), &mut state)).await?;
             Ok::<_, Stopped>((runtime, runs))
         };
         let (runtime, runs) = match begun.await {
@@ -251,7 +251,8 @@ pub(super) async fn result<S>(
 /// Prepares a paused run to resume, with the answers and decisions recorded on it.
 async fn prepare_to_resume(
     runtime: &Runtime,
-    (by, request_id): (Option<&Principal>, Option<RequestId>),
+    by: Option<&Principal>,
+    (request_id, is_repeat): (Option<RequestId>, bool),
     (store, durable): (&dyn Store, bool),
     state: &mut RunState,
 ) -> Result<(), Stopped> {
@@ -272,7 +273,7 @@ async fn prepare_to_resume(
         Some((open.asked.n, vec![staged.decision.clone()].into()))
     });
     let replies = decided.chain(answers(state)).collect();
-    let (id, origin) = (&state.state().session_id, Origin { request_id, ..state.origin(at) });
+    let (id, origin) = (&state.state().session_id, Origin { request_id, is_repeat, ..state.origin(at) });
     let nobody = Principal::trusted();
     let by = by.unwrap_or(&nobody);
     let pos = runtime.settle(by, id, origin, replies, state.inputs.clone(), std::future::pending()).await?;

@@ -305,7 +305,7 @@ fn check_data(given: Option<&AppContext>, own: &AppContext, session_id: &str) ->
     let what = format!(
         "session {session_id:?} has other application data than RunConfig::context: a session keeps the data that it began \
          with; leave that setting out, begin another session, or resume a state that has other data by \
-         RunState::with_context"
+         RunState::set_context"
     );
     Err(RunError::new(Cause::Settings(what), None))
 }

@@ -292,8 +292,8 @@ impl StoredSession {
 
     /// Continues the session's run of this graph, with the answers given (once, under a
     /// [`request_id`](StoredSession::request_id)), until it ends or pauses. A run that was killed continues where its
-    /// journal ends, failed tasks are retried, a run that is held, such as a fork, goes on, and one that has ended
-    /// returns its outcome.
+    /// journal ends, failed nodes are retried (while others wait for answers, only if none is given), a run that is held,
+    /// such as a fork, goes on, and one that has ended returns its outcome.
     ///
     /// # Errors
     /// As [`Graph::run_with`]; if an answer is refused, nothing has run.
@@ -307,7 +307,12 @@ impl StoredSession {
         let (kept, is_repeat) = self.request(&state)?;
         let decides = if is_repeat { Vec::new() } else { self.decides };
         graph
-            .resume_in((self.config.principal, self.config.locale, kept), (&self.store, true), decided(state, decides)?)
+            .resume_in(
+                (self.config.principal, self.config.locale),
+                (kept, is_repeat),
+                (&self.store, true),
+                decided(state, decides)?,
+            )
             .await
     }
 

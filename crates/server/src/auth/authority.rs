@@ -27,9 +27,24 @@ type Person = (Option<Arc<str>>, Arc<str>);
 #[derive(Default)]
 struct LastSeen {
     /// With any role.
-    at: u64,
+    any: Sighting,
     /// With each role.
-    roles: HashMap<String, u64>,
+    roles: HashMap<String, Sighting>,
+}
+
+/// Both in Unix seconds.
+#[derive(Clone, Copy, Default)]
+struct Sighting {
+    at: u64,
+    /// When the last of the tokens that were presented expires.
+    until: u64,
+}
+
+impl Sighting {
+    /// A clock set back must not make a sighting older.
+    fn again(&mut self, at: u64, until: u64) {
+        *self = Sighting { at: self.at.max(at), until: self.until.max(until) };
+    }
 }
 
 /// The persons who presented a valid JWT, with the time (Unix seconds).
@@ -44,23 +59,23 @@ struct Persons {
 }
 
 impl Seen {
-    /// Records a person; only persons decide.
-    pub(super) fn note(&self, by: &Principal, now: u64) {
+    /// Records a person whose token is valid `until` then; only persons decide.
+    pub(super) fn note(&self, by: &Principal, now: u64, until: Option<u64>) {
         let (PrincipalKind::Person, Some(subject)) = (by.kind, &by.subject) else { return };
         let person = (by.tenant.clone(), subject.clone());
         let mut seen = self.seen();
         if seen.known.len() >= PERSONS && !seen.known.contains_key(&person) {
-            let oldest = seen.known.iter().min_by_key(|(_, last)| last.at).map(|(oldest, _)| oldest.clone());
+            let oldest = seen.known.iter().min_by_key(|(_, last)| last.any.at).map(|(oldest, _)| oldest.clone());
             seen.forgot |= oldest.is_some_and(|oldest| seen.known.remove(&oldest).is_some());
         }
         let last = seen.known.entry(person).or_default();
-        // A clock set back must not make a sighting older.
-        last.at = last.at.max(now);
+        let until = until.unwrap_or(u64::MAX);
+        last.any.again(now, until);
         for role in &by.roles {
-            if let Some(at) = last.roles.get_mut(role) {
-                *at = now.max(*at);
+            if let Some(sighting) = last.roles.get_mut(role) {
+                sighting.again(now, until);
             } else if last.roles.len() < ROLES {
-                last.roles.insert(role.clone(), now);
+                last.roles.insert(role.clone(), Sighting { at: now, until });
             }
         }
     }
@@ -69,7 +84,16 @@ impl Seen {
     fn when(&self, person: &Person, role: Option<&str>) -> Option<u64> {
         let seen = self.seen();
         let last = seen.known.get(person)?;
-        role.map_or(Some(last.at), |role| last.roles.get(role).copied())
+        role.map_or(Some(last.any), |role| last.roles.get(role).copied()).map(|sighting| sighting.at)
+    }
+
+    /// Whether some valid token gives this person each of these roles, as far as is known: who decides was seen, and may
+    /// have been forgotten.
+    fn holds_still(&self, person: &Person, roles: &[String], now: u64) -> bool {
+        let seen = self.seen();
+        let Some(last) = seen.known.get(person) else { return seen.forgot };
+        let known = roles.iter().filter_map(|role| last.roles.get(role));
+        known.chain([&last.any]).all(|sighting| now < sighting.until)
     }
 
     /// Whether this person was possibly seen, and forgotten for others.
@@ -89,6 +113,10 @@ impl Authority for Auth {
         self.access().check(maker, now())
     }
 
+    fn still(&self, by: &Principal) -> bool {
+        self.access().still(by, now())
+    }
+
     fn holders(&self, role: &str, tenant: Option<&str>) -> Option<BTreeSet<Arc<str>>> {
         self.access().holders(role, tenant)
     }
@@ -103,6 +131,19 @@ impl Access {
         let people = (self.tokens.iter().map(|token| &token.principal))
             .filter(|by| by.kind == PrincipalKind::Person && by.tenant.as_deref() == tenant && by.holds(role));
         Some(people.filter_map(|by| by.subject.clone()).collect())
+    }
+
+    /// Whether it is what its tokens say now. Of the holder of a JWT it is known when that expires, and no more.
+    fn still(&self, by: &Principal, now: u64) -> bool {
+        let tokens = self.tokens.iter().map(|token| &token.principal);
+        let mut own = tokens.filter(|one| (&one.subject, &one.tenant) == (&by.subject, &by.tenant)).peekable();
+        let of_jwt = || match (&self.jwt, &by.subject) {
+            (Some(jwt), Some(subject)) if by.kind == PrincipalKind::Person => {
+                jwt.seen().holds_still(&(by.tenant.clone(), subject.clone()), &by.roles, now)
+            }
+            (jwt, _) => jwt.is_some(),
+        };
+        self.open.is_some() || (own.peek().is_none() && of_jwt()) || own.any(|one| **one == *by)
     }
 
     fn check(&self, maker: RuleMaker<'_>, now: u64) -> Result<(), Suspension> {
@@ -183,6 +224,35 @@ mod tests {
     }
 
     #[test]
+    fn x_who_has_other_rights_than_their_tokens_give_now_is_known_unless_they_come_from_a_jwt() {
+        let (bob, legal) = (person("bob", None, &["admin"]), person("bob", None, &["legal"]));
+        let zoe = person("zoe", None, &["admin"]);
+        let tokens = access(std::slice::from_ref(&bob), None);
+        assert_eq!([&bob, &legal, &zoe].map(|by| tokens.still(by, 0)), [true, false, false]);
+        let keys = KeySource::File("keys.json".into());
+        let jwt = Jwt::new(JwtOptions::new("https://id.example", "countersign", keys));
+        let both = access(std::slice::from_ref(&bob), Some(jwt));
+        assert_eq!([&bob, &legal, &zoe].map(|by| both.still(by, 0)), [true, false, false]);
+        assert!(Access { open: Some(Arc::default()), tokens: Vec::new(), jwt: None }.still(&zoe, 0));
+    }
+
+    #[test]
+    fn x_who_decides_by_a_jwt_has_its_rights_until_it_expires() {
+        let jwt = Jwt::new(JwtOptions::new("https://id.example", "countersign", KeySource::File("keys.json".into())));
+        let access = access(&[], Some(jwt));
+        let jwt = access.jwt.clone().expect("JWTs");
+        let (admin, user) = (person("zoe", None, &["admin", "user"]), person("zoe", None, &["user"]));
+        jwt.seen().note(&admin, 1000, Some(2000));
+        assert_eq!([1999, 2000].map(|now| access.still(&admin, now)), [true, false]);
+        // Another token of hers does not give her the first one's roles.
+        jwt.seen().note(&user, 1000, Some(3000));
+        assert_eq!([&admin, &user].map(|by| access.still(by, 2000)), [false, true]);
+        jwt.seen().note(&admin, 1500, Some(4000));
+        assert!(access.still(&admin, 3500), "she has got a new one");
+        assert!(!access.still(&person("zoe", Some("north"), &["admin"]), 1000), "her token was a static one");
+    }
+
+    #[test]
     fn p4_a_rule_counts_while_its_maker_has_a_token_with_its_role() {
         let service = Principal { kind: PrincipalKind::Service, ..person("bot", None, &["admin"]) };
         let access =
@@ -212,17 +282,17 @@ mod tests {
         let why = |maker, now| access.check(maker, now).map_err(|why| why.code);
         let check = |maker, now| why(maker, now).is_ok();
         assert_eq!(why(maker("bob", None), 0), Err(SuspensionCode::NotSeenYet));
-        jwt.seen().note(&person("bob", None, &["admin"]), 1000);
-        jwt.seen().note(&person("bob", None, &["user"]), 1050);
+        jwt.seen().note(&person("bob", None, &["admin"]), 1000, None);
+        jwt.seen().note(&person("bob", None, &["user"]), 1050, None);
         assert!(check(maker("bob", Some("admin")), 1099) && !check(maker("bob", Some("admin")), 1100));
         assert!(check(maker("bob", None), 1149));
         assert_eq!(why(maker("bob", None), 1150), Err(SuspensionCode::NotSeen));
         assert!(!check(RuleMaker { tenant: Some("north"), ..maker("bob", None) }, 1000), "another bob");
-        jwt.seen().note(&Principal { kind: PrincipalKind::Agent, ..person("bot", None, &["admin"]) }, 1000);
+        jwt.seen().note(&Principal { kind: PrincipalKind::Agent, ..person("bot", None, &["admin"]) }, 1000, None);
         assert!(!check(maker("bot", Some("admin")), 1000), "no person");
-        jwt.seen().note(&person("many", None, &[]), 1000);
+        jwt.seen().note(&person("many", None, &[]), 1000, None);
         let roles: Vec<String> = (0..2 * ROLES).map(|n| format!("r{n}")).collect();
-        jwt.seen().note(&Principal::person("many", roles), 1000);
+        jwt.seen().note(&Principal::person("many", roles), 1000, None);
         assert!(jwt.seen().seen().known[&(None, Arc::from("many"))].roles.len() <= ROLES);
     }
 
@@ -232,7 +302,7 @@ mod tests {
         options.standing_for = Duration::from_secs(1_000_000);
         let access = access(&[], Some(Jwt::new(options)));
         let jwt = access.jwt.clone().expect("JWTs");
-        let note = |subject: &str, now| jwt.seen().note(&person(subject, None, &["admin"]), now);
+        let note = |subject: &str, now| jwt.seen().note(&person(subject, None, &["admin"]), now, None);
         let why = |subject| access.check(maker(subject, Some("admin")), 20_000).map_err(|why| why.code);
         note("old", 1);
         note("bob", 2);

@@ -145,7 +145,8 @@ struct Checked {
 /// Why a token is invalid. The text contains no part of the token except names that its sender chose.
 #[derive(Debug)]
 pub(crate) enum BadJwt {
-    /// It names a key that is not in the set, or is signed with another key of that name: the set may be out of date.
+    /// It names a key that is not in the set, or is signed with another key of that name, or by another algorithm: the set
+    /// may be out of date.
     UnknownKey(String),
     /// Newer keys would not help.
     Refused(String),
@@ -318,7 +319,10 @@ fn key<'k>(keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&
         let mut fitting = keys.iter().filter(|key| key.is_for(algorithm));
         return match (fitting.next(), fitting.next()) {
             (Some(key), None) => Ok(key),
-            _ => refused("the JWT does not say which key it is signed with (kid)"),
+            (None, _) => {
+                Err(BadJwt::UnknownKey(format!("no key of the issuer is for the JWT's algorithm {algorithm:?}")))
+            }
+            (Some(_), Some(_)) => refused("the JWT does not say which key it is signed with (kid)"),
         };
     };
     let mut named = keys.iter().filter(|key| key.kid.as_deref() == Some(kid)).peekable();
@@ -328,7 +332,7 @@ fn key<'k>(keys: &'k [Key], kid: Option<&str>, algorithm: Algorithm) -> Result<&
     }
     match named.find(|key| key.is_for(algorithm)) {
         Some(key) => Ok(key),
-        None => refused(format!("the JWT's key (kid) is not for its algorithm {algorithm:?}")),
+        None => Err(BadJwt::UnknownKey(format!("the JWT's key (kid) is not for its algorithm {algorithm:?}"))),
     }
 }
 

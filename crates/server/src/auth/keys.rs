@@ -92,6 +92,17 @@ pub(super) struct Keys {
 struct Tries {
     last: Option<Instant>,
     succeeded: Option<Instant>,
+    /// Whether the last one failed.
+    failed: bool,
+}
+
+impl Tries {
+    /// Whether to fetch in the background. What failed is tried again soon, however new the known keys are: a key may have
+    /// been withdrawn.
+    fn are_due(&self) -> bool {
+        let since = |at: Option<Instant>, limit: Duration| at.is_none_or(|at| at.elapsed() >= limit);
+        (self.failed || since(self.succeeded, OLD)) && since(self.last, AGAIN)
+    }
 }
 
 impl Keys {
@@ -130,13 +141,10 @@ impl Keys {
         self.fetch_once(Duration::ZERO).await;
     }
 
+    /// Fetches the keys if they are old, or the last fetch failed a while ago.
     pub(super) async fn refresh_if_old(self: &Arc<Self>) {
-        let old = {
-            let tries = self.tries.lock().await;
-            let since = |at: Option<Instant>, limit: Duration| at.is_none_or(|at| at.elapsed() >= limit);
-            since(tries.succeeded, OLD) && since(tries.last, AGAIN)
-        };
-        if old {
+        let due = self.tries.lock().await.are_due();
+        if due {
             self.refresh().await;
         }
     }
@@ -150,7 +158,9 @@ impl Keys {
         let fetched = tokio::time::timeout(FETCH, self.fetch())
             .await
             .unwrap_or_else(|_| Err(format!("it took longer than {} seconds", FETCH.as_secs())));
-        match fetched.and_then(|text| parse(&text)) {
+        let fetched = fetched.and_then(|text| parse(&text));
+        tries.failed = fetched.is_err();
+        match fetched {
             Ok(keys) => {
                 tries.succeeded = Some(Instant::now());
                 self.current.send_if_modified(|current| {
@@ -304,6 +314,29 @@ mod tests {
         write(r#"{"keys": []}"#);
         keys.refresh().await;
         assert!(keys.get().is_empty(), "keys that were withdrawn go");
+    }
+
+    #[tokio::test]
+    async fn x_a_fetch_that_failed_is_tried_again_soon_so_that_a_withdrawn_key_is_not_trusted_for_long() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("jwks.json");
+        let write = |text: &str| std::fs::write(&path, text).expect("written");
+        let keys = Arc::new(Keys { pause: Duration::ZERO, ..Keys::new(KeySource::File(path.clone())) });
+        write(r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#);
+        keys.refresh_if_old().await;
+        // An operator withdraws them, and the first fetch fails.
+        write("");
+        keys.renew().await;
+        write(r#"{"keys": []}"#);
+        keys.refresh_if_old().await;
+        assert_eq!(keys.get().len(), 1, "not at once");
+        keys.tries.lock().await.last = Instant::now().checked_sub(AGAIN);
+        keys.refresh_if_old().await;
+        assert!(keys.get().is_empty(), "and not after ten minutes only");
+        write("");
+        keys.tries.lock().await.last = Instant::now().checked_sub(AGAIN);
+        keys.refresh_if_old().await;
+        assert!(!keys.tries.lock().await.failed, "what has succeeded is not fetched again so soon");
     }
 
     #[tokio::test]

@@ -274,7 +274,7 @@ impl Access {
                 let jwt = self.jwt.as_ref().ok_or_else(unknown)?;
                 let known = jwt.know(digest, text)?;
                 self.no_namesake(&known.by)?;
-                jwt.seen().note(&known.by, pass::now());
+                jwt.seen().note(&known.by, pass::now(), known.until);
                 Ok(known)
             }
         }

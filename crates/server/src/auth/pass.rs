@@ -126,7 +126,7 @@ impl Pass {
             && now != self.noted
         {
             self.noted = now;
-            jwt.seen().note(&self.by, now);
+            jwt.seen().note(&self.by, now, self.until);
         }
     }
 

@@ -30,6 +30,12 @@ table! {
         /// How it is requested.
         ask: Ask = flat(ask);
     }
+    then |section: &Section<'_>, approval: ConfigApproval| {
+        if approval.require == ConfigRequire::Never {
+            nobody_is_asked(section, "\"require = false\"");
+        }
+        Some(approval)
+    };
 }
 
 /// When a tool call needs approval.
@@ -154,6 +160,13 @@ pub(super) fn ask(section: &Section<'_>) -> Option<Ask> {
     check(section, &ask, place);
     section.document.reviewers.borrow_mut().extend([levels, escalate, reassign].concat());
     Some(ask)
+}
+
+/// Reports keys that say how approval is requested where it never is.
+pub(super) fn nobody_is_asked(section: &Section<'_>, beside: &str) {
+    for key in Section::describe(ask).iter().map(|key| key.name).filter(|key| section.has(key).is_some()) {
+        section.bad(key, format!("cannot be combined with {beside}: nobody is asked"));
+    }
 }
 
 /// Reports what is wrong, and warns of requests that can never be decided.

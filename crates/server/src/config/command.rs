@@ -88,6 +88,10 @@ fn is_program(path: &Path) -> bool {
 /// An existing folder.
 pub(super) fn folder<'k>() -> Kind<'k, PathBuf> {
     let kind = text().and(|entry, name| {
+        if name.is_empty() {
+            entry.bad("must not be empty; \".\" is the folder of this file");
+            return None;
+        }
         let path = entry.section.document.path(&name);
         if !path.is_dir() {
             entry.bad(format!("names {name}, which is not a folder"));

@@ -274,7 +274,9 @@ fn ran(tool: &ConfigTool) -> Result<ToolEntry, String> {
             let command = command.time_limit(Duration::from_secs(time_limit.into())).output_limit(output_limit);
             let tool = Arc::new(command.pass_env(env.iter().map(String::as_str)));
             // A call that was approved for one program is asked about again before another runs.
-            let declared = json!([declared, cwd]).to_string();
+            // A name need not be a text.
+            let folder = cwd.to_str().map_or_else(|| json!(cwd.as_os_str().as_encoded_bytes()), Into::into);
+            let declared = json!([declared, folder]).to_string();
             ToolEntry::new(spec, tool).of_source(format!("command {}", Digest::of(declared.as_bytes())))
         }
         ConfigRuns::Http(request) => {

@@ -19,17 +19,20 @@ pub(super) fn is_secret(name: &str) -> bool {
         || matches!(&*plain, "sig" | "pat" | "pwd")
 }
 
-/// The value of an environment variable; reported if it is not set.
+/// The value of an environment variable; reported if it has none.
 pub(super) fn variable_value(entry: &Entry<'_>, name: &str) -> Option<String> {
     if !is_variable(name) {
         entry.bad(format!("is {name:?}, which is not a valid environment variable name"));
         return None;
     }
-    let value = (entry.section.document.env)(name).filter(|value| !value.trim().is_empty());
-    if value.is_none() {
-        entry.bad(format!("names the environment variable {name}, which is not set"));
-    }
-    value
+    let value = (entry.section.document.env)(name);
+    let wrong = match &value {
+        None => "is not set",
+        Some(value) if value.trim().is_empty() => "is set, but empty or not in UTF-8",
+        Some(_) => return value,
+    };
+    entry.bad(format!("names the environment variable {name}, which {wrong}"));
+    None
 }
 
 /// Whether this is a valid name of an environment variable.

@@ -36,7 +36,7 @@ table! {
         /// Prefix of its tool names, as models and policy rules see them; needed where two servers of an agent have a
         /// tool of the same name.
         prefix: Option<String> = text().optional("none");
-        /// Time limit of a call and all its rounds from when it is sent, not counting the time in which people answer.
+        /// Time limit of a call and all its rounds from when it is sent, and anew from each answer of a person.
         time_limit: u32 = whole(1..=SECONDS_MAX, "seconds").or(CALL_SECONDS);
         /// Time within which it must be connected.
         connect_seconds: u32 = whole(1..=SECONDS_MAX, "seconds").or(CONNECT_SECONDS);

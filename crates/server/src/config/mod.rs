@@ -152,7 +152,7 @@ impl Config {
     /// All errors, in the order of the file; at most [`ERRORS`].
     pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
         let Source { text, file, directory } = Source::read(path)?;
-        Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())
+        Config::parse(&text, &file, &directory, &variable)
     }
 
     /// The same with the policy of another file: either one with only `[policy]`, or a whole configuration, of which
@@ -165,7 +165,7 @@ impl Config {
         let whole =
             DeTable::parse(&text).is_ok_and(|table| table.get_ref().iter().any(|(name, _)| name.get_ref() != "policy"));
         if whole {
-            let other = Config::parse(&text, &file, &directory, &|name| std::env::var(name).ok())?;
+            let other = Config::parse(&text, &file, &directory, &variable)?;
             let Config { agents, tools, mcp, guardrails, workspace, computer, rules, warnings, .. } = other;
             return Ok(Config { agents, tools, mcp, guardrails, workspace, computer, rules, warnings, ..self });
         }
@@ -230,6 +230,11 @@ impl Config {
         // Without errors there is always a configuration.
         config.map(|config| Config { warnings, ..config }).ok_or_else(Vec::new)
     }
+}
+
+/// The value of an environment variable; empty if it is not UTF-8, which no value of the file is.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.into_string().unwrap_or_default())
 }
 
 /// A source file: its text, its name for messages, its folder.
@@ -365,6 +370,13 @@ fn read(root: &Section<'_>) -> Option<Config> {
     );
     let webhooks = named("NAME", ConfigWebhook::read).or_as("none", Vec::new);
     let webhooks = root.field("webhooks", "[Who is notified](#webhooksname), and how.", webhooks)?;
+    if let (Some(server), Some(at)) = (&server, root.has("webhooks"))
+        && server.public_url.is_none()
+        && server.listen.ip().is_unspecified()
+    {
+        let link = format!("link to http://{}, which is no address of the console", server.listen);
+        document.warn(at, format!("the messages of [webhooks] {link}; name one with \"public_url\" in [server]"));
+    }
     if let [first, second, ..] = tools.iter().filter(|tool| tool.runs == ConfigRuns::Computer).collect::<Vec<_>>()[..] {
         let what = format!("the tools {:?} and {:?} are one; one table is for both names", first.name, second.name);
         document

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use countersign_core::call::{ask_check::role_error, gate::Ask, reviewer::Reviewer};
 use countersign_engine::{
     policy::{Glob, RULES},
-    tool::condition::CelCondition,
+    tool::{condition::CelCondition, reserved},
 };
 use serde_json::json;
 
@@ -110,7 +110,7 @@ fn then(section: &Section<'_>) -> Option<ConfigThen> {
     let ask = approval::ask(section)?;
     if section.has("deny").is_none() {
         if require == Some(ConfigRequire::Never) {
-            nobody_is_asked(section, "\"require = false\"");
+            approval::nobody_is_asked(section, "\"require = false\"");
         } else if section.has("require").is_none() {
             section.missing("\"require\"", ": true, false or a condition (or \"deny\")");
         }
@@ -119,7 +119,7 @@ fn then(section: &Section<'_>) -> Option<ConfigThen> {
     if section.has("require").is_some() {
         section.bad("require", "cannot be combined with \"deny\": what is refused does not run");
     }
-    nobody_is_asked(section, "\"deny\"");
+    approval::nobody_is_asked(section, "\"deny\"");
     Some(ConfigThen::Deny(deny.flatten()))
 }
 
@@ -135,14 +135,6 @@ fn deny<'k>() -> Kind<'k, Option<String>> {
     whether.or_a(told).expected("true, or what the model is told")
 }
 
-/// Reports keys that say how approval is requested where it never is.
-fn nobody_is_asked(section: &Section<'_>, beside: &str) {
-    let how = Section::describe(approval::ask);
-    for key in how.iter().map(|key| key.name).filter(|key| section.has(key).is_some()) {
-        section.bad(key, format!("cannot be combined with {beside}: nobody is asked"));
-    }
-}
-
 /// The declared tools, and those by which agents hand off.
 fn tools(names: &Names) -> Vec<String> {
     let handoffs = names.agents.iter().map(|agent| format!("transfer_to_{agent}"));
@@ -152,6 +144,10 @@ fn tools(names: &Names) -> Vec<String> {
 /// Name patterns. Where all names are known, one without `*` must exist; one with it that matches none is warned of.
 fn globs<'k>(what: &'k str, known: fn(&Names) -> (Vec<String>, bool)) -> Kind<'k, Vec<String>> {
     let pattern = move |entry: &Entry<'_>, pattern: String| {
+        if what == "tool" && reserved::NAMES.contains(&pattern.as_str()) {
+            // The rule would silently do nothing.
+            entry.bad(format!("names {pattern:?}, which has nothing to approve: no rule matches it"));
+        }
         let names = entry.section.document.names.borrow();
         let (known, are_all) = known(&names);
         let glob = Glob::new(pattern.as_str());

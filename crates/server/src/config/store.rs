@@ -84,7 +84,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(ConfigStore, Vec<ConfigKey>
         url
     };
     #[cfg(feature = "postgres")]
-    warn_of_plain_password(section, &url);
+    warn_of_password(section, &url);
     let known = RefCell::default();
     let doc = "The store is encrypted with the first of [these keys](#encryption-at-rest), and read with all.";
     let keys = section.field("keys", doc, tables(|section| key(section, &known)).or_as("not encrypted", Vec::new))?;
@@ -119,13 +119,16 @@ fn with_password(section: &Section<'_>, store: ConfigStore, variable: Option<Str
     None
 }
 
-/// Warns of a password that may be sent to another machine without TLS.
+/// Warns of a password that is in the file, or may be sent to another machine without TLS.
 #[cfg(feature = "postgres")]
-fn warn_of_plain_password(section: &Section<'_>, store: &ConfigStore) {
+fn warn_of_password(section: &Section<'_>, store: &ConfigStore) {
     let ConfigStore::Postgres { url, password_env, .. } = store else { return };
     for (key, url) in [("url", Some(url)), ("direct_url", url.past_pooler())] {
-        let host = url.and_then(|url| url.plain_host(password_env.is_some()));
-        if let (Some(host), Some(entry)) = (host, section.entry(key, None)) {
+        let (Some(url), Some(entry)) = (url, section.entry(key, None)) else { continue };
+        if url.has_password() {
+            entry.warn("has its password in this file; put it into a variable, and name that with \"password_env\"");
+        }
+        if let Some(host) = url.plain_host(password_env.is_some()) {
             entry.warn(format!(
                 "lets the password be sent to {host} without TLS, and whoever is on the way can read it; add sslmode=require"
             ));

@@ -456,3 +456,20 @@ fn c_paths_are_relative_to_the_file() {
     let line = missing[0].to_string();
     assert!(line.starts_with("/no/such/countersign.toml: the file cannot be read: No such file"), "{line}");
 }
+
+/// The folder of the file is that of its programs.
+#[test]
+fn r9_a_configuration_may_be_in_a_folder_whose_name_is_no_text() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let folder = tempfile::tempdir().expect("folder");
+    let source = |name: &[u8]| {
+        let inside = folder.path().join(OsStr::from_bytes(name));
+        fs::create_dir(&inside).expect("folder");
+        fs::write(inside.join("demo.json"), r#"{"turns":[]}"#).expect("script");
+        let text = format!("{MINIMAL}[tools.t]\ncommand = [\"cat\"]\n[mcp.m]\ncommand = [\"cat\"]\n");
+        let config = Config::parse(&text, "countersign.toml", &inside, &env).expect("config");
+        mcp_servers(&config).expect("servers");
+        tool_entries(&config).expect("entries")["t"].source.clone()
+    };
+    assert_ne!(source(b"\xff"), source(b"\xfe"));
+}

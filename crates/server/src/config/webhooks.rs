@@ -104,8 +104,8 @@ impl ConfigWebhook {
         let all = || NoticeKind::ALL.to_vec();
         let events =
             section.field("events", "[Which events](webhooks.md#events) it gets.", events.or_as("all", all))?;
-        let tenant = "Only those of this tenant's sessions.";
-        let tenant = section.field("tenant", tenant, text().optional("those of all tenants"))?;
+        let tenant = short(limits::SUBJECT_BYTES).optional("those of all tenants");
+        let tenant = section.field("tenant", "Only those of this tenant's sessions.", tenant)?;
         let attempts =
             "The most attempts to send a message, including the first; after that it is kept and can be sent again.";
         let max_attempts = section.field("max_attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;

@@ -108,7 +108,7 @@ pub(super) struct Decide {
     /// match.
     #[serde(default)]
     digest: Option<String>,
-    /// The reviewer's message, shown in history and passed to the model.
+    /// The reviewer's message, shown in history and passed to the model; refused beside a reply to a node of a graph.
     #[serde(default)]
     user_edit_content: Option<String>,
     /// Makes a retry of the request safe.

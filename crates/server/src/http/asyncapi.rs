@@ -1,5 +1,7 @@
 //! `/asyncapi.json`: the WebSocket protocol, generated from the types of its frames.
 
+use std::collections::BTreeSet;
+
 use countersign_core::wire::{
     client::ClientMessage,
     event::{ConnectionEvent, SessionEvent},
@@ -28,7 +30,9 @@ pub fn asyncapi() -> Value {
         definition.remove("discriminator");
     }
     let refer = |messages: &Map<String, Value>, to: &str| -> Vec<Value> {
-        messages.keys().map(|name| json!({ "$ref": format!("{to}{name}") })).collect()
+        // The order of a map's keys depends on features that other crates turn on in serde_json.
+        let names: BTreeSet<&String> = messages.keys().collect();
+        names.into_iter().map(|name| json!({ "$ref": format!("{to}{name}") })).collect()
     };
     let (received, sent) = (
         refer(&from_clients, "#/channels/connection/messages/"),

@@ -10,7 +10,11 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
-use countersign_core::{approval::principal::Principal, refusal::Refusal};
+use countersign_core::{
+    approval::principal::Principal,
+    journal::state::Status,
+    refusal::{Code, Refusal},
+};
 use countersign_runtime::run::{
     Start,
     subscription::{Frame, Subscription},
@@ -25,8 +29,6 @@ use crate::{app::App, auth::pass::Pass, metrics::Counted, problem::Problem};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Delay before the journal is read again after a store failure.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Time to read the last events of a turn that has ended.
-const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// The query of `GET /v1/sessions/{session_id}/events`.
 #[derive(Debug, Deserialize)]
@@ -66,7 +68,6 @@ pub(super) async fn follow(
     let following = Following {
         // No `seq` is skipped, so the event before it will come.
         until: params.before.map(|before| before - 1),
-        seq: after.unwrap_or_default(),
         closed: Box::pin(app.closed()),
         _counted: Counted::new(&app.metrics.streams),
         pass,
@@ -88,8 +89,6 @@ struct Following {
     app: App,
     pass: Pass,
     subscription: Subscription,
-    /// The last `seq` sent.
-    seq: u64,
     /// The last `seq` to send; `None` if more is followed.
     until: Option<u64>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -99,7 +98,7 @@ struct Following {
 impl Following {
     async fn next(&mut self) -> Option<Result<Frame, Refusal>> {
         loop {
-            if self.until.is_some_and(|until| self.seq >= until) {
+            if self.until.is_some_and(|until| self.subscription.seq() >= until) {
                 return None;
             }
             if let Err(refusal) = look(&self.app, &mut self.pass, &self.subscription).await {
@@ -109,12 +108,9 @@ impl Following {
                 _ = self.pass.changed() => {}
                 next = next(&mut self.subscription) => {
                     let next = look(&self.app, &mut self.pass, &self.subscription).await.and(next);
-                    if let Ok(frame) = &next {
-                        self.seq = frame.seq().unwrap_or(self.seq);
-                    }
                     return Some(next);
                 }
-                () = &mut self.closed => return None,
+                () = &mut self.closed => return Some(Err(shutting_down())),
             }
         }
     }
@@ -138,7 +134,6 @@ pub(super) fn turn(app: App, pass: Pass, subscription: Subscription) -> Response
         pass,
         app,
         subscription,
-        seq: 0,
         until: None,
     };
     answer(stream::unfold(Some(turn), |turn| async {
@@ -155,13 +150,25 @@ struct Turn {
     app: App,
     pass: Pass,
     subscription: Subscription,
-    /// Resolves when the turn has paused or ended, with the `seq` of its last event.
-    idle: Pin<Box<dyn Future<Output = u64> + Send>>,
+    /// Resolves when nothing more comes of the turn here.
+    idle: Pin<Box<dyn Future<Output = Last> + Send>>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The last `seq` sent.
-    seq: u64,
-    until: Option<u64>,
+    until: Option<Last>,
     _counted: Counted,
+}
+
+/// Where the stream of a turn ends.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    seq: u64,
+    /// The turn has neither paused nor ended: the server is shutting down.
+    is_left: bool,
+}
+
+impl Last {
+    fn end(self) -> Option<Result<Frame, Refusal>> {
+        self.is_left.then(|| Err(shutting_down()))
+    }
 }
 
 impl Turn {
@@ -171,42 +178,36 @@ impl Turn {
                 return Some(Err(refusal));
             }
             match self.until {
-                Some(until) if self.seq >= until => return None,
-                // A repeated request may follow a turn that has already ended: then no event comes.
-                Some(_) if self.seq == 0 => {
-                    break tokio::time::timeout(LAST_EVENTS, next(&mut self.subscription)).await.ok()?;
-                }
+                // At once, for a queued message, or a repeated one whose turn has paused or ended already.
+                Some(last) if self.subscription.seq() >= last.seq => return last.end(),
                 Some(_) => tokio::select! {
                     next = next(&mut self.subscription) => break next,
-                    () = &mut self.closed => return None,
+                    () = &mut self.closed => return Some(Err(shutting_down())),
                 },
                 None => tokio::select! {
                     biased;
                     _ = self.pass.changed() => {}
                     next = next(&mut self.subscription) => break next,
-                    until = &mut self.idle => self.until = Some(until),
-                    () = &mut self.closed => return None,
+                    last = &mut self.idle => self.until = Some(last),
+                    () = &mut self.closed => return Some(Err(shutting_down())),
                 },
             }
         };
-        let next = look(&self.app, &mut self.pass, &self.subscription).await.and(next);
-        if let Ok(frame) = &next {
-            self.seq = frame.seq().unwrap_or(self.seq);
-        }
-        Some(next)
+        Some(look(&self.app, &mut self.pass, &self.subscription).await.and(next))
     }
 }
 
-async fn idle(app: App, by: Arc<Principal>, session_id: String) -> u64 {
+async fn idle(app: App, by: Arc<Principal>, session_id: String) -> Last {
     let rests = async || {
-        app.runtime.wait(&by, &session_id).await?;
-        app.runtime.last_seq(&by, &session_id).await
+        let outcome = app.runtime.wait(&by, &session_id).await?;
+        let is_left = outcome.status == Status::Running && app.runtime.is_draining();
+        Ok::<_, Refusal>(Last { seq: app.runtime.last_seq(&by, &session_id).await?, is_left })
     };
     loop {
         match rests().await {
             Err(refusal) if refusal.code.is_temporary() => tokio::time::sleep(AGAIN).await,
             // A deleted session has no more events.
-            last => return last.unwrap_or(0),
+            last => return last.unwrap_or_default(),
         }
     }
 }
@@ -227,6 +228,13 @@ fn event(frame: &Frame) -> Event {
         Some(seq) => event.id(seq.to_string()),
         None => event,
     }
+}
+
+/// Why a stream ends whose events go on: in silence it would be taken for the end of the turn.
+fn shutting_down() -> Refusal {
+    let what = "the server is shutting down: follow the session after the last seq, here after its restart or at another \
+                node";
+    Refusal::new(Code::ShuttingDown, what)
 }
 
 /// The last event of a stream that cannot continue.

@@ -115,6 +115,9 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<App> for Body<T, MOST> 
             // Nobody reads the answer if the connection was lost.
             _ => Problem::invalid("the body: does not arrive as its head says, such as in malformed chunks"),
         })?;
+        if let Some(visitor) = parts.extensions.get::<Visitor>() {
+            visitor.finishes();
+        }
         still_admitted(&parts, app).await?;
         if body.is_empty() {
             return read("{}").map(Body).map_err(Problem::of);

@@ -86,8 +86,9 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         "responses": responses(route, schemas),
     });
     if let Some(body) = route.body {
+        let schema = (body.schema)(schemas);
         operation["requestBody"] =
-            json!({ "required": true, "content": { "application/json": { "schema": body(schemas) } } });
+            json!({ "required": !body.optional, "content": { "application/json": { "schema": schema } } });
     }
     // Without [auth] no token is needed.
     if !route.open {
@@ -200,6 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn r12_a_body_that_may_be_left_out_is_documented_so() {
+        let mut left_out = Vec::new();
+        for (path, operation) in openapi()["paths"].as_object().into_iter().flatten() {
+            let Some(post) = operation.get("post") else { continue };
+            let schema = &post["requestBody"]["content"]["application/json"]["schema"];
+            let schema = schema["$ref"].as_str().and_then(|path| openapi().pointer(path.strip_prefix('#')?));
+            let needs_members = schema.is_some_and(|schema| schema.get("required").is_some());
+            // It is about nothing without one of its members.
+            let needs_one = post["operationId"] == "decideApproval" || post["operationId"] == "reassignApproval";
+            let required = &post["requestBody"]["required"];
+            assert_eq!(*required, needs_members || needs_one, "{path}");
+            left_out.extend((*required == false).then(|| post["operationId"].clone()));
+        }
+        for id in ["createSession", "cancelTurn", "retrySession", "forkSession", "testWebhook"] {
+            assert!(left_out.contains(&json!(id)), "{id}: {left_out:?}");
+        }
+    }
+
+    #[test]
     fn r12_what_makes_something_is_documented_to_say_where_it_is() {
         let mut made = Vec::new();
         each(openapi(), "", &mut |responses, _| {
@@ -253,6 +273,19 @@ mod tests {
                 }
             });
             assert!(unions > 4, "unions say what tells their alternatives apart");
+        }
+    }
+
+    #[test]
+    fn r12_decisions_that_are_allowed_are_open_and_those_that_are_sent_are_not() {
+        let wire = countersign_core::wire::schema::wire_schema();
+        for schemas in [&openapi()["components"]["schemas"], &wire["$defs"]] {
+            for name in ["ReviewConfig", "QuestionReview"] {
+                let items = &schemas[name]["properties"]["allowed_decisions"]["items"]["$ref"];
+                let allowed = &schemas[items.as_str().and_then(|path| path.rsplit('/').next()).expect("a reference")];
+                assert_eq!(allowed["anyOf"][0]["enum"], schemas["DecisionType"]["enum"], "{name}: {allowed}");
+                assert_eq!(allowed["anyOf"][1], json!({ "type": "string" }), "{name}: {allowed}");
+            }
         }
     }
 

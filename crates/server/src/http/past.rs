@@ -44,7 +44,7 @@ pub(super) async fn list(
     Segment(session_id): Segment,
     Params(params): Params<ListCheckpoints>,
 ) -> Result<Json<CheckpointList>, Problem> {
-    let query = CheckpointQuery { cursor: params.cursor, limit: page_limit(params.limit)? };
+    let query = CheckpointQuery { cursor: params.cursor, limit: Some(page_limit(params.limit)?) };
     let page = app.runtime.checkpoints(&by, &session_id, query).await?;
     Ok(Json(CheckpointList { checkpoints: page.rows, next_cursor: page.next_cursor }))
 }

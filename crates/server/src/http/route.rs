@@ -16,7 +16,7 @@ pub(super) struct Route {
     pub(super) summary: &'static str,
     /// The query parameters and headers; path parameters are in the path.
     pub(super) parameters: &'static [Parameter],
-    pub(super) body: Option<SchemaOf>,
+    pub(super) body: Option<Body>,
     pub(super) answers: &'static [Answer],
     /// Refusals beyond those that every route may answer.
     pub(super) refusals: &'static [Code],
@@ -38,6 +38,14 @@ pub(super) const GET: Route = Route {
     open: false,
     handler: || unreachable!("each route has its own handler"),
 };
+
+/// The body of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Body {
+    pub(super) schema: SchemaOf,
+    /// Whether it may be left out: it is an empty object then.
+    pub(super) optional: bool,
+}
 
 /// The schema of a type.
 pub(super) type SchemaOf = fn(&mut Schemas) -> Value;
@@ -84,8 +92,18 @@ pub(super) const fn other(status: u16, about: &'static str, media: &'static str)
     Answer { status, about, media, schema: None }
 }
 
+/// A body that must be there, read as this type.
+pub(super) const fn body<T: JsonSchema>() -> Option<Body> {
+    Some(Body { schema: read::<T>, optional: false })
+}
+
+/// A body that may be left out, read as this type.
+pub(super) const fn optional_body<T: JsonSchema>() -> Option<Body> {
+    Some(Body { schema: read::<T>, optional: true })
+}
+
 /// The schema a body is deserialised with.
-pub(super) fn body<T: JsonSchema>(schemas: &mut Schemas) -> Value {
+fn read<T: JsonSchema>(schemas: &mut Schemas) -> Value {
     schemas.input::<T>()
 }
 

@@ -138,8 +138,8 @@ fn failed_store(error: &StoreError) -> Problem {
     Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
 }
 
-/// Whether an auditor may see and repeat an endpoint's messages: an auditor of a tenant, for an endpoint of that
-/// tenant; one without a tenant, for any endpoint.
+/// Whether an auditor may see and repeat an endpoint's messages: one of a tenant those of that tenant's endpoints, one
+/// without a tenant those of endpoints without one.
 fn may_see(by: &Principal, endpoint: &Endpoint) -> bool {
     by.trusted || by.tenant.as_deref() == endpoint.tenant.as_deref()
 }

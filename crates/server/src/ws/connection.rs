@@ -119,6 +119,10 @@ impl Connection {
                         if let Some(close) = self.frame(frame).await? {
                             return Ok(close);
                         }
+                        // What came amid a message is no sign of life.
+                        if self.pulse.is_silent() {
+                            return Ok(close(close_code::POLICY, "nothing was heard for too long"));
+                        }
                     }
                     let ping = self.pulse.ping();
                     self.write(Message::Ping(ping.to_vec().into())).await?;

@@ -70,6 +70,9 @@ impl Pulse {
         }
         if !self.is_amid_a_message() {
             self.unanswered = 0;
+            if let Some(visitor) = &self.visitor {
+                visitor.finishes();
+            }
         }
         // A pong repeats its ping, which says what was sent before it.
         if let Message::Pong(answer) = frame
@@ -92,6 +95,11 @@ impl Pulse {
             self.unanswered = 0;
         }
         self.arrived = arrived;
+        self.is_silent()
+    }
+
+    /// Whether more pings are unanswered than may be.
+    pub(super) fn is_silent(&self) -> bool {
         let unread = (self.sent - self.read).min(UNREAD_BYTES);
         self.unanswered >= MISSED_PINGS + unread / SLOWEST_READER.saturating_mul(self.seconds)
     }
@@ -107,8 +115,13 @@ impl Pulse {
 mod tests {
     use std::{net::IpAddr, sync::Arc};
 
+    use countersign_core::approval::principal::Principal;
+
     use super::*;
-    use crate::{options::ConnectionLimits, places::Places};
+    use crate::{
+        options::{ConnectionLimits, UNFINISHED_BYTES},
+        places::Places,
+    };
 
     /// How many pings are sent before a silent peer is missing.
     fn pings(pulse: &mut Pulse) -> u64 {
@@ -140,6 +153,19 @@ mod tests {
             pulse.heard(&Message::Pong(answer.to_vec().into()));
             assert_eq!(pings(&mut pulse), MISSED_PINGS + UNREAD_BYTES / (30 * SLOWEST_READER));
         }
+    }
+
+    #[test]
+    fn r9_who_only_answers_pings_keeps_nothing_unfinished() {
+        let places = Arc::new(Places::new(ConnectionLimits::default()));
+        let place = places.take(IpAddr::from([10, 0, 0, 1])).expect("a place");
+        place.visitor().is_known(&Principal::person("lan", Vec::new()));
+        let mut pulse = Pulse::new(Some(place.visitor()), Duration::from_secs(30));
+        for _ in 0..UNFINISHED_BYTES / 131 + 1 {
+            place.receives(131);
+            pulse.heard(&Message::Pong(vec![0; 125].into()));
+        }
+        assert!(!place.is_gone());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 #[path = "../../../countersign/tests/it/failing.rs"]
 mod failing;
+mod silence;
 
 use std::{
     net::SocketAddr,
@@ -21,7 +22,7 @@ use countersign_engine::{
 use countersign_models::scripted::Scripted;
 use countersign_runtime::{
     agent::Agent,
-    run::{NewMessage, Runtime},
+    run::{ApprovalStatus, NewMessage, Runtime},
 };
 use countersign_server::{Auth, Endpoint, Format, NoticeKind, Options, Server, Token, Webhooks};
 use countersign_store::{Store, memory::MemoryStore};
@@ -29,7 +30,7 @@ use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpStream},
     sync::Notify,
 };
 use tokio_tungstenite::{
@@ -90,158 +91,6 @@ async fn x_an_embedded_router_serves_and_stays() {
     // The server has not been told to stop, so the connection stays open.
     ws.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
     assert_eq!(next(&mut ws).await, Message::text(r#"{"type":"pong"}"#));
-}
-
-#[tokio::test]
-async fn r9_who_answers_no_ping_is_disconnected_and_who_does_is_not() {
-    let address = embedded(Options { heartbeat: Duration::from_secs(1), ..Options::default() }).await;
-    let (mut silent, mut lively) = (connect(address).await, connect(address).await);
-    // A client answers a ping when it reads it: the lively one reads, the silent one does not.
-    let mut pings = 0;
-    while pings < 5 {
-        match next(&mut lively).await {
-            Message::Ping(_) => pings += 1,
-            Message::Text(_) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-    // The raw bytes: a client that reads pings would answer them.
-    let mut bytes = Vec::new();
-    let end = silent.get_mut().read_to_end(&mut bytes);
-    tokio::time::timeout(DEADLINE, end).await.expect("in time").expect("an orderly end");
-    let close =
-        bytes.windows(4).any(|frame| frame[0] == 0x88 && frame[2..] == u16::from(CloseCode::Policy).to_be_bytes());
-    assert!(close, "a close frame says why: {bytes:?}");
-    lively.send(Message::text(r#"{"type":"ping"}"#)).await.unwrap();
-    while next(&mut lively).await != Message::text(r#"{"type":"pong"}"#) {}
-}
-
-const QUICK: Duration = Duration::from_secs(1);
-
-/// The head of a text frame of this length, with a mask that changes nothing.
-fn head(length: usize) -> Vec<u8> {
-    [&[0x81, 0x80 | 127][..], &(length as u64).to_be_bytes(), &[0; 4]].concat()
-}
-
-#[tokio::test]
-async fn r9_who_is_sending_a_large_frame_is_not_taken_for_silent() {
-    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
-    let mut ws = connect(address).await;
-    let text = format!(r#"{{"type":"message","session_id":"s","content":"{}"}}"#, "x".repeat(1024 * 1024));
-    for piece in [head(text.len()), text.into_bytes()].concat().chunks(50 * 1024) {
-        ws.get_mut().write_all(piece).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    loop {
-        match next(&mut ws).await {
-            Message::Text(text) if text.contains("\"hello\"") => {}
-            Message::Text(text) => return assert!(text.contains("invalid_message"), "{text}"),
-            Message::Ping(_) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn r9_a_byte_of_a_frame_now_and_then_is_no_sign_of_life() {
-    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
-    let (mut input, mut output) = connect(address).await.into_inner().into_split();
-    let dripping = tokio::spawn(async move {
-        output.write_all(&head(1024 * 1024)).await?;
-        while output.write_all(b"x").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        std::io::Result::Ok(())
-    });
-    let mut bytes = Vec::new();
-    // Bytes on their way when it is closed reset the connection.
-    let _ = tokio::time::timeout(DEADLINE, input.read_to_end(&mut bytes)).await.expect("in time");
-    let close =
-        bytes.windows(4).any(|frame| frame[0] == 0x88 && frame[2..] == u16::from(CloseCode::Policy).to_be_bytes());
-    assert!(close, "a close frame says why: {bytes:?}");
-    dripping.abort();
-}
-
-/// Waits for the close of a connection that answers every ping, while `meanwhile` is sent between its answers.
-async fn closed_though_it_answers(ws: &mut WebSocketStream<TcpStream>, meanwhile: &[u8]) -> Message {
-    loop {
-        match next(ws).await {
-            // Reading a ping queues the answer.
-            Message::Ping(_) => ws.get_mut().write_all(meanwhile).await.unwrap(),
-            Message::Text(_) | Message::Pong(_) => {}
-            other => return other,
-        }
-    }
-}
-
-/// Spec R9, X: a message that is never finished is not kept for as long as its sender answers pings.
-#[tokio::test]
-async fn r9_who_answers_pings_amid_a_message_does_not_keep_it_unfinished() {
-    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
-    // The head of a fragment: a text, or its continuation, that is not the last.
-    let fragment = |opcode, length: usize| [&[opcode], &head(length)[1..], &vec![b'x'; length]].concat();
-    // A ping of the client's own is no progress of the message either.
-    let ping = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[b'x'; 125]].concat().repeat(50);
-    for meanwhile in [Vec::new(), ping] {
-        let mut ws = connect(address).await;
-        for (n, opcode) in [0x01, 0x00, 0x00].into_iter().enumerate() {
-            ws.get_mut().write_all(&fragment(opcode, 100_000 * (n + 1))).await.unwrap();
-        }
-        let closed = tokio::time::timeout(DEADLINE, closed_though_it_answers(&mut ws, &meanwhile));
-        match closed.await.expect("in time") {
-            Message::Close(Some(close)) => assert_eq!(close.code, CloseCode::Policy, "{close:?}"),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn r9_who_sends_a_message_in_small_fragments_between_answers_is_not_taken_for_silent() {
-    let address = served(Options { heartbeat: QUICK, ..Options::default() }).await;
-    let mut ws = connect(address).await;
-    let text = format!(r#"{{"type":"message","session_id":"s","content":"{}"}}"#, "x".repeat(60_000));
-    let pieces: Vec<&[u8]> = text.as_bytes().chunks(100).collect();
-    for (n, piece) in pieces.iter().enumerate() {
-        let opcode = u8::from(n == 0) | if n + 1 == pieces.len() { 0x80 } else { 0 };
-        let length = u8::try_from(piece.len()).unwrap();
-        ws.get_mut().write_all(&[&[opcode, 0x80 | length, 0, 0, 0, 0][..], piece].concat()).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(8)).await;
-    }
-    while !next(&mut ws).await.to_text().unwrap_or_default().contains("\"completed\"") {}
-    // Answered pings count again.
-    let mut pings = 0;
-    while pings < 5 {
-        pings += u32::from(matches!(next(&mut ws).await, Message::Ping(_)));
-    }
-}
-
-#[tokio::test]
-async fn r9_who_reads_slowly_is_not_taken_for_silent() {
-    let runtime = says_hi();
-    runtime.start().await.unwrap();
-    // More than the connection's buffers hold.
-    for _ in 0..40 {
-        let long = NewMessage::text("s", "x".repeat(250_000));
-        runtime.run(&Principal::trusted(), long).await.unwrap();
-    }
-    let address = mounted(runtime, Options { heartbeat: QUICK, ..Options::default() }).await;
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(64 * 1024).unwrap();
-    let mut ws = connect_by(socket.connect(address).await.unwrap(), address).await;
-    ws.send(Message::text(r#"{"type":"subscribe","session_id":"s","after":0}"#)).await.unwrap();
-    // The server's write takes several heartbeats.
-    tokio::time::sleep(4 * QUICK).await;
-    let mut completed = 0;
-    loop {
-        match next(&mut ws).await {
-            Message::Text(text) if text.contains("\"completed\"") => completed += 1,
-            Message::Text(_) | Message::Ping(_) => {}
-            other => panic!("{other:?}"),
-        }
-        if completed == 40 {
-            return;
-        }
-    }
 }
 
 /// What a connection answers to these bytes.
@@ -330,10 +179,50 @@ async fn r7_rights_that_change_while_the_store_fails_close_the_connection() {
     }
 }
 
-/// A tool whose previews of edits begin, and do not end.
+/// Spec W8: a stream whose turn goes on does not end as one whose turn has ended.
+#[tokio::test]
+async fn w8_a_stream_that_ends_because_the_server_stops_says_so() {
+    let script = r#"{"turns":[{"text":"one two three four five six","delay_ms":600000}]}"#;
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(script).unwrap())));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(Server::new(runtime, Options::default()).serve(listener, stopped.map(drop)));
+    let running = async |request: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("host: {address}\r\naccept: text/event-stream\r\nconnection: close\r\n");
+        stream.write_all(request.replacen("\r\n", &format!("\r\n{head}"), 1).as_bytes()).await.unwrap();
+        let mut text = String::new();
+        while !text.contains("\"running\"") {
+            let mut bytes = [0; 4096];
+            let read = stream.read(&mut bytes).await.unwrap();
+            assert!(read > 0, "{text}");
+            text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        }
+        stream
+    };
+    let body = r#"{"content":"go"}"#;
+    let json = format!("content-type: application/json\r\ncontent-length: {}", body.len());
+    let streams = [
+        running(&format!("POST /v1/sessions/s/messages HTTP/1.1\r\n{json}\r\n\r\n{body}")).await,
+        running("GET /v1/sessions/s/events?after=0 HTTP/1.1\r\n\r\n").await,
+    ];
+    stop.send(()).unwrap();
+    for mut stream in streams {
+        let mut rest = String::new();
+        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut rest)).await.expect("in time").unwrap();
+        let last = rest.lines().rfind(|line| line.starts_with("data:")).unwrap_or_default();
+        assert!(last.contains(r#""code":"shutting_down""#) && last.contains(r#""type":"error""#), "{rest}");
+    }
+}
+
+/// A tool whose previews of edits begin, and do not end before they are let.
 #[derive(Default)]
 struct Slow {
     began: Notify,
+    may_end: Notify,
 }
 
 impl Previewer for Slow {
@@ -343,7 +232,8 @@ impl Previewer for Slow {
                 return Ok(Preview::text("pays"));
             }
             self.began.notify_one();
-            std::future::pending().await
+            self.may_end.notified().await;
+            Ok(Preview::text("pays"))
         }
         .boxed()
     }
@@ -355,9 +245,10 @@ impl Tool for Slow {
     }
 }
 
-#[tokio::test]
-async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
-    let slow = Arc::new(Slow::default());
+/// The answer to a request about a pending call of alice, whose token is revoked while the call's edit is judged.
+async fn revoked_meanwhile(path: &str, body: serde_json::Value) -> (String, Runtime) {
+    let (slow, alice) = (Arc::new(Slow::default()), Principal::person("alice", Vec::new()));
+    let auth = Auth::new(vec![Token::new(alice.clone(), "alice-secret")], None);
     let spec = ToolSpec::new(
         "pay",
         "Pays.",
@@ -367,15 +258,14 @@ async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
     let model =
         Scripted::from_json(r#"{"turns":[{"tool_calls":[{"name":"pay","args":{}}]},{"text":"done"}]}"#).unwrap();
     let agent = Agent::new("helper", ("script", Arc::new(model))).tool(pay);
-    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap();
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).authority(Arc::new(auth.clone()));
+    let runtime = runtime.build().unwrap();
     runtime.start().await.unwrap();
-    let alice = Principal::person("alice", Vec::new());
     runtime.run(&alice, NewMessage::text("s", "go")).await.unwrap();
-    let auth = Auth::new(vec![Token::new(alice, "alice-secret")], None);
-    let address = mounted(runtime, Options { auth: auth.clone(), ..Options::default() }).await;
-    let body = json!({ "edited_action": { "name": "pay", "args": { "n": 1 } } }).to_string();
+    let address = mounted(runtime.clone(), Options { auth: auth.clone(), ..Options::default() }).await;
+    let body = body.to_string();
     let request = format!(
-        "POST /v1/approvals/s_1/preview HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer alice-secret\r\n\
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer alice-secret\r\n\
          content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
@@ -385,10 +275,38 @@ async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
     let revoked = async {
         slow.began.notified().await;
         auth.replace(vec![Token::new(Principal::person("bob", Vec::new()), "bob-secret")], None).await;
+        slow.may_end.notify_one();
     };
     let both = async { tokio::join!(stream.read_to_string(&mut answer), revoked).0 };
     tokio::time::timeout(DEADLINE, both).await.expect("in time").unwrap();
+    (answer, runtime)
+}
+
+#[tokio::test]
+async fn x_a_revoked_token_ends_the_preview_of_an_edit() {
+    let edit = json!({ "edited_action": { "name": "pay", "args": { "n": 1 } } });
+    let (answer, _) = revoked_meanwhile("/v1/approvals/s_1/preview", edit).await;
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+/// The decision would be stored minutes after the right to decide has ended.
+#[tokio::test]
+async fn x_an_edit_of_a_token_that_is_revoked_while_it_is_judged_decides_nothing() {
+    let edit = json!({ "decisions": [{ "type": "edit", "edited_action": { "name": "pay", "args": { "n": 1 } } }] });
+    let (answer, runtime) = revoked_meanwhile("/v1/approvals/s_1", edit).await;
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("your rights have changed"), "{answer}");
+    let state = runtime.approval(&Principal::trusted(), "s_1").await.unwrap().status;
+    assert_eq!(state, ApprovalStatus::Waiting);
+}
+
+/// Nor is there a session in which the edited call would run.
+#[tokio::test]
+async fn x_an_edit_of_a_token_that_is_revoked_while_it_is_judged_makes_no_fork() {
+    let calls = json!([{ "tool_use_id": "call_1_1", "args": { "n": 1 } }]);
+    let fork = json!({ "session_id": "f", "run": true, "edit": { "calls": calls } });
+    let (answer, runtime) = revoked_meanwhile("/v1/sessions/s/fork", fork).await;
+    assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("your rights have changed"), "{answer}");
+    assert!(runtime.session(&Principal::trusted(), "f").await.is_err());
 }
 
 /// The answer to a request, as text.
@@ -431,7 +349,6 @@ async fn x_an_application_keeps_its_own_routes_beside_a_nested_server() {
     }
 }
 
-/// An endpoint gets its message although no [`Server::serve`] is around the router.
 /// An endpoint at this receiver.
 fn endpoint_at(receiver: &TcpListener, kind: NoticeKind) -> Endpoint {
     let url = format!("http://{}/hook", receiver.local_addr().unwrap());

@@ -27,7 +27,7 @@ impl MemoryStore {
 
 impl Deliveries for MemoryStore {
     fn claim(&self, endpoint: &str) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
-        let end = lock(&self.audit).events.len() as u64;
+        let end = lock(&self.audit).len() as u64;
         let mut endpoints = lock(&self.endpoints);
         let made =
             endpoints.entry(endpoint.to_owned()).or_insert_with(|| Endpoint { cursor: end, ..Endpoint::default() });

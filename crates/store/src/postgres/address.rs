@@ -1,6 +1,11 @@
 //! Where a database is, without ever showing its password.
 
-use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    net::IpAddr,
+    str::FromStr,
+    time::Duration,
+};
 
 use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
 
@@ -150,7 +155,16 @@ impl FromStr for PostgresUrl {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENCE);
         }
-        config.keepalives_idle(SILENCE / 2).keepalives_interval(SILENCE / 6).keepalives_retries(3);
+        // The driver has a time where the URL has none.
+        if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+            config.keepalives_idle(SILENCE / 2);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(SILENCE / 6);
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(3);
+        }
         Ok(PostgresUrl { config: Box::new(config), way: Way::Direct })
     }
 }
@@ -264,7 +278,7 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 impl fmt::Display for PostgresUrl {
-    /// Its hosts and its database.
+    /// Its hosts and its database, and the schema if its options have one: another schema is another store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("postgres://")?;
         for (i, host) in self.config.get_hosts().iter().enumerate() {
@@ -284,7 +298,15 @@ impl fmt::Display for PostgresUrl {
                 write!(f, "{}{host}", if i > 0 { "," } else { "" })?;
             }
         }
-        write!(f, "/{}", self.config.get_dbname().or_else(|| self.config.get_user()).unwrap_or_default())
+        write!(f, "/{}", self.config.get_dbname().or_else(|| self.config.get_user()).unwrap_or_default())?;
+        let path =
+            self.config.get_options().and_then(|options| options.split_once("search_path=")?.1.split(' ').next());
+        let Some(path) = path else { return Ok(()) };
+        f.write_str("?options=-c%20search_path%3D")?;
+        path.bytes().try_for_each(|byte| match byte {
+            byte if byte.is_ascii_alphanumeric() || b"_-.,".contains(&byte) => f.write_char(byte.into()),
+            byte => write!(f, "%{byte:02X}"),
+        })
     }
 }
 
@@ -310,6 +332,21 @@ mod tests {
             let url: PostgresUrl = url.parse().expect(url);
             assert_eq!(url.to_string(), shown);
             assert!(!format!("{url:?}").contains("secret"), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn c_a_url_is_shown_with_its_schema_for_another_one_is_another_store() {
+        for (options, shown) in [
+            ("-c%20search_path%3Dtwo", "two"),
+            ("-c%20search_path%3Dtwo%2Cb-1", "two,b-1"),
+            ("--search_path=%22A%C6%A1%22", "%22A%C6%A1%22"),
+            ("-c%20statement_timeout%3D9%20-c%20search_path%3Dtwo%20-c%20a.b%3Dsecret", "two"),
+        ] {
+            let read = |url: &str| url.parse::<PostgresUrl>().expect("a URL").to_string();
+            let shown = format!("postgres://db/store?options=-c%20search_path%3D{shown}");
+            assert_eq!(read(&format!("postgres://db/store?options={options}")), shown);
+            assert_eq!(read(&shown), shown);
         }
     }
 
@@ -369,6 +406,20 @@ mod tests {
             let url = format!("postgres://db/store?{name}={value}");
             assert!(url.parse::<PostgresUrl>().is_ok(), "{name} is said to be supported");
         }
+    }
+
+    #[test]
+    fn c_what_a_url_says_of_keepalives_is_kept() {
+        let kept = |url: &str| {
+            let url: PostgresUrl = url.parse().expect("a URL");
+            let idle = url.config.get_keepalives_idle().as_secs();
+            let interval = url.config.get_keepalives_interval().map(|interval| interval.as_secs());
+            (url.config.get_keepalives(), idle, interval, url.config.get_keepalives_retries())
+        };
+        assert_eq!(kept("postgres://db/store"), (true, 15, Some(5), Some(3)));
+        let url = "postgres://db/store?keepalives_idle=60&keepalives_interval=20&keepalives_retries=9";
+        assert_eq!(kept(url), (true, 60, Some(20), Some(9)));
+        assert!(!kept("postgres://db/store?keepalives=0").0);
     }
 
     #[test]

@@ -37,7 +37,7 @@ use super::{
     chain,
     flight::{Flight, Joined, Value},
     nodes::epoch_of,
-    rows::sent_by,
+    rows::{sent_by, tenant},
     rules,
     transaction::{self, Transaction, Undone},
 };
@@ -299,19 +299,31 @@ impl transaction::Change for Write {
 
 /// Deletes a session with everything except its id, if it ends at the position, where one is given. It returns whether
 /// the session existed.
-pub(super) struct Delete(pub(super) Arc<str>, pub(super) Option<u64>);
+pub(super) struct Delete {
+    session_id: Arc<str>,
+    at: Option<u64>,
+    /// The tenant and the body of its audit record.
+    told: Option<(Value, Value)>,
+}
+
+impl Delete {
+    pub(super) fn of(session_id: Arc<str>, at: Option<u64>, told: Option<&audit::Event>) -> Delete {
+        let told = told.map(|event| (tenant(event.tenant()).into(), event.body().as_str().into()));
+        Delete { session_id, at, told }
+    }
+}
 
 impl transaction::Change for Delete {
     type Done = bool;
 
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, bool), Undone>> {
-        delete(on, &self.0, self.1).boxed()
+        delete(on, self).boxed()
     }
 }
 
-async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(Flight, bool), Undone> {
+async fn delete(on: &Transaction, of: &Delete) -> Result<(Flight, bool), Undone> {
     let sql = "DELETE FROM sessions WHERE id = $1 AND ($2::bigint IS NULL OR pos = $2) RETURNING number";
-    let gone = on.ask(sql, vec![session_id.into(), Value::Int(at.map(int))]).await?.pop();
+    let gone = on.ask(sql, vec![(&*of.session_id).into(), Value::Int(of.at.map(int))]).await?.pop();
     let Some(gone) = gone else { return Ok((Flight::default(), false)) };
     let session: i64 = gone.try_get(0)?;
     let mut flight = Flight::default();
@@ -325,6 +337,9 @@ async fn delete(on: &Transaction, session_id: &str, at: Option<u64>) -> Result<(
         "DELETE FROM reviewers WHERE session = $1",
     ] {
         flight.add(sql, vec![session.into()]);
+    }
+    if let Some((tenant, body)) = &of.told {
+        flight.add("INSERT INTO audit_queue (body, tenant) VALUES ($1, $2)", vec![body.clone(), tenant.clone()]);
     }
     Ok((flight, true))
 }

@@ -42,7 +42,7 @@ use std::{
 };
 
 use countersign_core::{
-    audit::AuditRecord,
+    audit::{self, AuditRecord},
     journal::{
         record::{Entry, FORMAT, Millis},
         request_id::RequestId,
@@ -489,10 +489,17 @@ impl Store for PostgresStore {
         async move { list!(self, |on| rules::list(on, &filter, &page, self.knows)) }.boxed()
     }
 
-    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn delete(
+        &self,
+        session_id: &str,
+        at: Option<u64>,
+        told: Option<&audit::Event>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         let session_id: Arc<str> = session_id.into();
+        let delete = Delete::of(session_id.clone(), at, told);
         async move {
-            let deleted = self.change(Delete(session_id.clone(), at)).await?;
+            let deleted = self.change(delete).await?;
+            self.chainer.more();
             self.member.tell(&session_id);
             Ok(deleted)
         }

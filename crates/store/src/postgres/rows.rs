@@ -170,13 +170,14 @@ pub(super) const DUE: [&str; 2] = [
      ORDER BY remind_at, session_id, number LIMIT $2",
 ];
 
+// One that was taken at a later time than now is free too: the clock was set back since.
 macro_rules! take_due {
     ($when:literal) => {
         concat!(
             "UPDATE interruptions i SET seen_to = clock_timestamp() + interval '1 second' FROM (
                SELECT session, number FROM interruptions WHERE resolution IS NULL AND ",
             $when,
-            " <= $1 AND (seen_to IS NULL OR seen_to < clock_timestamp())
+            " <= $1 AND coalesce(seen_to NOT BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 second', true)
                  AND (SELECT s.format FROM sessions s WHERE s.number = session) <= $3
                ORDER BY ",
             $when,

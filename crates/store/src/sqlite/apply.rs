@@ -182,7 +182,7 @@ impl Write {
             run(conn, sql, params![session, request_id.id(), by, purpose.kind(), fingerprint])?;
         }
         self.changes.iter().try_for_each(|indexed| indexed.apply(conn, session, &self.summary, values))?;
-        self.tell(conn, values)
+        tell(conn, values, self.summary.tenant.as_deref(), &self.told)
     }
 
     /// Updates a session's row. SQLite rewrites each index of which a column is assigned, changed or not, and with it a
@@ -205,40 +205,6 @@ impl Write {
                 let used = "UPDATE reviewers SET updated_at = ?2 WHERE session = ?1";
                 run(conn, used, params![known.row, updated_at])?;
             }
-        }
-        Ok(())
-    }
-
-    /// Adds to the audit log, in the same transaction: nothing happens without its record (spec R8).
-    fn tell(&self, conn: &Connection, values: &Values) -> Result<(), StoreError> {
-        if self.told.is_empty() {
-            return Ok(());
-        }
-        let newest = "SELECT n, hash, tenants_since FROM audit ORDER BY n DESC LIMIT 1";
-        let last: Option<(i64, Vec<u8>, Option<i64>)> =
-            find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
-        let (mut last, since) = match last {
-            Some((n, hash, since)) => {
-                let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
-                (Anchor { n, hash: hex::encode(rows::audit_hash(values, n, hash)) }, since)
-            }
-            None => (Anchor::start(), None),
-        };
-        let tenant = &self.summary.tenant;
-        let since = since.or_else(|| tenant.as_ref().map(|_| int(last.n + 1)));
-        for body in &self.told {
-            let n = last.n + 1;
-            let hash = audit::hash(&last.hash, n, body);
-            let stored = params![
-                int(n),
-                values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
-                values.text(Place::Audit { n }, body.clone())?,
-                tenant,
-                since,
-            ];
-            let sql = "INSERT INTO audit (n, hash, body, tenant, tenants_since) VALUES (?1, ?2, ?3, ?4, ?5)";
-            run(conn, sql, stored)?;
-            last = Anchor { n, hash: hash.to_string() };
         }
         Ok(())
     }
@@ -337,27 +303,76 @@ fn reviewer(conn: &Connection, session: i64, of: &Summary, role: &str) -> Result
     Ok(())
 }
 
-/// Deletes a session with everything except its id. The writer removes its entries and waypoints later, in pieces (see
-/// [`unfinished`](super::unfinished)). Returns its number; `None` if there is no such session, or it does not end at this
-/// position, where one is given.
-pub(super) fn delete(conn: &Connection, session_id: &str, at: Option<u64>) -> Result<Option<i64>, StoreError> {
-    let sql = "SELECT number FROM sessions WHERE id = ?1 AND (?2 IS NULL OR pos = ?2)";
-    let session: Option<i64> = find(conn, sql, params![session_id, at.map(int)], |r| r.get(0))?;
-    let Some(session) = session else { return Ok(None) };
-    run(conn, "INSERT INTO deleted_sessions (id) VALUES (?1)", [session_id])?;
-    for sql in [
-        "DELETE FROM sessions WHERE number = ?1",
-        "INSERT INTO unowned_entries (session) VALUES (?1)",
-        "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
-        "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
-        "DELETE FROM snapshots WHERE session = ?1",
-        "DELETE FROM request_ids WHERE session = ?1",
-        "DELETE FROM reviewers WHERE session = ?1",
-        "DELETE FROM running_sessions WHERE session = ?1",
-    ] {
-        run(conn, sql, [session])?;
+/// Adds to the audit log, in the same transaction: nothing happens without its record (spec R8).
+fn tell(conn: &Connection, values: &Values, tenant: Option<&str>, told: &[String]) -> Result<(), StoreError> {
+    if told.is_empty() {
+        return Ok(());
     }
-    Ok(Some(session))
+    let newest = "SELECT n, hash, tenants_since FROM audit ORDER BY n DESC LIMIT 1";
+    let last: Option<(i64, Vec<u8>, Option<i64>)> = find(conn, newest, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+    let (mut last, since) = match last {
+        Some((n, hash, since)) => {
+            let n = u64::try_from(n).map_err(|_| StoreError::Corrupt(format!("audit record {n} has no number")))?;
+            (Anchor { n, hash: hex::encode(rows::audit_hash(values, n, hash)) }, since)
+        }
+        None => (Anchor::start(), None),
+    };
+    let since = since.or_else(|| tenant.map(|_| int(last.n + 1)));
+    for body in told {
+        let n = last.n + 1;
+        let hash = audit::hash(&last.hash, n, body);
+        let stored = params![
+            int(n),
+            values.bytes(Place::AuditHash { n }, hash.as_bytes())?,
+            values.text(Place::Audit { n }, body.clone())?,
+            tenant,
+            since,
+        ];
+        let sql = "INSERT INTO audit (n, hash, body, tenant, tenants_since) VALUES (?1, ?2, ?3, ?4, ?5)";
+        run(conn, sql, stored)?;
+        last = Anchor { n, hash: hash.to_string() };
+    }
+    Ok(())
+}
+
+/// The deletion of a session, if it ends at the position, where one is given.
+pub(super) struct Delete {
+    session_id: Box<str>,
+    at: Option<u64>,
+    tenant: Option<Box<str>>,
+    /// The body of its audit record.
+    told: Option<String>,
+}
+
+impl Delete {
+    pub(super) fn of(session_id: &str, at: Option<u64>, told: Option<&audit::Event>) -> Delete {
+        let tenant = told.and_then(audit::Event::tenant).map(Into::into);
+        Delete { session_id: session_id.into(), at, tenant, told: told.map(audit::Event::body) }
+    }
+
+    /// Deletes it with everything except its id. The writer removes its entries and waypoints later, in pieces (see
+    /// [`unfinished`](super::unfinished)). Returns its number; `None` if there is no such session, or it ends elsewhere.
+    pub(super) fn apply(&self, conn: &Connection, values: &Values) -> Result<Option<i64>, StoreError> {
+        let (session_id, at) = (&*self.session_id, self.at);
+        let sql = "SELECT number FROM sessions WHERE id = ?1 AND (?2 IS NULL OR pos = ?2)";
+        let session: Option<i64> = find(conn, sql, params![session_id, at.map(int)], |r| r.get(0))?;
+        let Some(session) = session else { return Ok(None) };
+        run(conn, "INSERT INTO deleted_sessions (id) VALUES (?1)", [session_id])?;
+        for sql in [
+            "DELETE FROM sessions WHERE number = ?1",
+            "INSERT INTO unowned_entries (session) VALUES (?1)",
+            "DELETE FROM interruptions WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+            "DELETE FROM rules WHERE key BETWEEN ?1 << 32 AND (?1 << 32 | 4294967295)",
+            "DELETE FROM snapshots WHERE session = ?1",
+            "DELETE FROM request_ids WHERE session = ?1",
+            "DELETE FROM reviewers WHERE session = ?1",
+            "DELETE FROM running_sessions WHERE session = ?1",
+        ] {
+            run(conn, sql, [session])?;
+        }
+        tell(conn, values, self.tenant.as_deref(), self.told.as_slice())?;
+        Ok(Some(session))
+    }
 }
 
 /// Writes a page and removes it, to check that there is room.

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
     super::{Durability, StoreError},
-    apply::{self, Write},
+    apply::{self, Delete, Write},
     copy::Piece,
     deliveries, log,
     schema::error,
@@ -33,7 +33,7 @@ pub(super) enum Op {
     Deliveries(String, deliveries::Change),
     /// Deletes a session, if it ends at the position, where one is given, and reports its number: its entries stay under
     /// it until they are removed, in pieces.
-    Delete(Box<str>, Option<u64>, AtomicI64),
+    Delete(Box<Delete>, AtomicI64),
     /// Gives its history a new id.
     RenewHistory,
     /// Syncs everything written before.
@@ -196,7 +196,7 @@ fn alone(conn: &Connection, values: &Values, op: &Op) -> Result<Result<bool, Sto
         Op::GiveUp(number) => unfinished::is(conn, number.load(Ordering::SeqCst)),
         Op::Keep(kept) => kept.apply(conn),
         Op::Deliveries(endpoint, change) => change.apply(conn, endpoint),
-        Op::Delete(session_id, at, number) => apply::delete(conn, session_id, *at).map(|deleted| {
+        Op::Delete(delete, number) => delete.apply(conn, values).map(|deleted| {
             number.store(deleted.unwrap_or_default(), Ordering::SeqCst);
             deleted.is_some()
         }),

@@ -35,7 +35,7 @@ use std::{
 };
 
 use countersign_core::{
-    audit::AuditRecord,
+    audit::{self, AuditRecord},
     journal::{
         record::{Entry, Millis},
         request_id::RequestId,
@@ -49,7 +49,7 @@ use rusqlite::Connection;
 #[cfg(feature = "postgres")]
 pub(crate) use self::source::{Moved, Source};
 use self::{
-    apply::Write,
+    apply::{Delete, Write},
     group::Op,
     lock::Ownership,
     read::Reader,
@@ -437,9 +437,14 @@ impl Store for SqliteStore {
         async move { self.lanes()?.lists.read(move |conn| rules::list(conn, &values, &filter, &page)).await }.boxed()
     }
 
-    fn delete(&self, session_id: &str, at: Option<u64>) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let id: Box<str> = session_id.into();
-        async move { self.write(Op::Delete(id, at, AtomicI64::default())).await }.boxed()
+    fn delete(
+        &self,
+        session_id: &str,
+        at: Option<u64>,
+        told: Option<&audit::Event>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let delete = Op::Delete(Box::new(Delete::of(session_id, at, told)), AtomicI64::default());
+        async move { self.write(delete).await }.boxed()
     }
 
     fn rested(&self, before: Millis, now: Millis, limit: usize) -> BoxFuture<'_, Result<Vec<Position>, StoreError>> {

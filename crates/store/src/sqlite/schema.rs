@@ -60,6 +60,11 @@ fn no_store(path: &Path) -> StoreError {
 
 /// The connection that writes, and whether the database is new; creates it then, unless it must exist already.
 pub(super) fn writer(path: &Path, options: &SqliteOptions, absent: Absent) -> Result<(Connection, bool), StoreError> {
+    if path.to_str().is_none() {
+        // SQLite's connections tell the path as a text, by which the log is found.
+        let path = path.display();
+        return Err(StoreError::Failed(format!("{path} has a name that is not UTF-8: put the store elsewhere")));
+    }
     warn_of_others(path);
     check_writable(path)?;
     let new = {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use countersign_core::{
     approval::decision::Decision,
-    audit::{AuditRecord, Verifier},
-    journal::{draft::OnPending, record::Entry, request_id::RequestId},
+    audit::{AuditRecord, Deleted, Deletion, Event, Verifier},
+    journal::{draft::OnPending, record::Entry, request_id::RequestId, state::State},
     limits,
     number::InterruptionNo,
     wire::event::Resolution,
@@ -94,15 +94,21 @@ async fn r8_the_audit_log_is_written_with_the_entries_and_stays(store: Tested) {
     assert!(matches!(store.append(stale).await, Err(StoreError::Conflict)));
     assert_eq!(store.audit(None, AuditRange::After(0), 100).await.expect("audit").len(), 2);
     store.append(late).await.expect("decided");
-    assert!(store.delete("a", None).await.expect("deleted"));
+    let by = Deletion { reason: Deleted::Requested, by: Some("ann".into()), at: 7, via: None };
+    let deleted = Event::deleted(&sessions[0].state, by.clone()).expect("an event");
+    assert!(Event::deleted(&State::new("new".into()), by).is_none(), "nothing has run in it");
+    assert!(!store.delete("a", Some(1), Some(&deleted)).await.expect("an answer"), "it ends elsewhere");
+    assert!(store.delete("a", None, Some(&deleted)).await.expect("deleted"));
     let log = store.audit(None, AuditRange::After(0), 100).await.expect("audit");
-    assert_eq!(told(&log), ["a requested", "b requested", "a decided"], "it stays");
+    assert_eq!(told(&log), ["a requested", "b requested", "a decided", "a session_deleted"], "it stays");
+    let of_none = store.audit(Some(None), AuditRange::After(0), 100).await.expect("audit");
+    assert_eq!(of_none.len(), 4, "of the session's own tenant");
     let mut verifier = Verifier::new(Some(asked[1].anchor()));
     log.iter().try_for_each(|record| verifier.take(record)).expect("a chain");
-    assert_eq!(verifier.end().expect("whole").n, 3);
+    assert_eq!(verifier.end().expect("whole").n, 4);
     let page = store.audit(None, AuditRange::After(1), 1).await.expect("page");
     assert_eq!((page.len(), page[0].n), (1, 2));
-    assert!(store.audit(None, AuditRange::After(3), 1).await.expect("end").is_empty());
+    assert!(store.audit(None, AuditRange::After(4), 1).await.expect("end").is_empty());
 }
 
 async fn r2_of_many_appends_at_one_position_exactly_one_wins(store: Tested) {
@@ -374,7 +380,7 @@ async fn a_missing_session_reads_as_empty(store: Tested) {
     assert!(store.read("none", 0, 10).await.expect("read").is_empty());
     assert!(store.request("none", &"r".into()).await.expect("request").is_none());
     assert!(store.interruption("none", InterruptionNo::FIRST).await.expect("row").is_none());
-    assert!(!store.delete("none", None).await.expect("delete"));
+    assert!(!store.delete("none", None, None).await.expect("delete"));
     assert!(store.running().await.expect("running").is_empty());
     assert!(store.due(i64::MAX, 10).await.expect("due").is_empty());
     let filter = InterruptionFilter { session_id: Some("none".to_owned()), ..InterruptionFilter::default() };
@@ -386,9 +392,9 @@ async fn r11_a_deleted_session_is_gone_and_its_id_is_never_used_again(store: Tes
     let mut driven = waiting(&*store, "s", 1, Some("ann"), "t", asks(Some("admin"), 60)).await;
     let queued = driven.says(2, "x", Some("r"), Some(OnPending::Queue)).expect("queue");
     driven.store(&*store, queued).await.expect("queue");
-    assert!(!store.delete("s", Some(1)).await.expect("delete"), "it ends elsewhere");
-    assert!(store.delete("s", None).await.expect("delete"));
-    assert!(!store.delete("s", None).await.expect("delete"), "once");
+    assert!(!store.delete("s", Some(1), None).await.expect("delete"), "it ends elsewhere");
+    assert!(store.delete("s", None, None).await.expect("delete"));
+    assert!(!store.delete("s", None, None).await.expect("delete"), "once");
     let late = driven.decides(3, 1, Decision::approve(), None).expect("decide");
     assert!(is_deleted(driven.store(&*store, late).await, "s"), "nothing is written to it any more");
     a_session_is_absent(&store, "s").await;
@@ -412,7 +418,7 @@ async fn r3_a_session_is_deleted_at_a_position_or_keeps_what_is_appended_there(s
         let driven = begun(&*store, &id, 1, None).await;
         let at = driven.state.pos;
         let more = driven.append_of(driven.says(2, "x", Some("r"), Some(OnPending::Queue)).expect("queue"));
-        let (deleted, appended) = tokio::join!(store.delete(&id, Some(at)), store.append(more));
+        let (deleted, appended) = tokio::join!(store.delete(&id, Some(at), None), store.append(more));
         match deleted.expect("delete") {
             true => assert!(is_deleted(appended, &id), "{id}: what was acknowledged is gone"),
             false => {

@@ -253,7 +253,8 @@ async fn step_both(
     let subject = SESSIONS[step.session].1;
     let id = &mut names[step.session];
     if step.op == Op::Delete {
-        let deleted = (memory.delete(id, None).await.expect("delete"), other.delete(id, None).await.expect("delete"));
+        let deleted =
+            (memory.delete(id, None, None).await.expect("delete"), other.delete(id, None, None).await.expect("delete"));
         assert_eq!(deleted.0, deleted.1);
         assert_eq!(deleted.0, sessions.remove(&step.session).is_some());
         if deleted.0 {

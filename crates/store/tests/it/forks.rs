@@ -91,7 +91,7 @@ async fn g6_a_fork_has_the_past_and_what_follows_and_the_original_stays(store: T
     assert_eq!(texts(&store.read("of", 0, 99).await.expect("read")), texts(&of.entries));
     let row = store.interruption("of", InterruptionNo::FIRST).await.expect("row").expect("interruption");
     assert_eq!(row.resolution, Some(Resolution::Decided));
-    assert!(store.delete("of", None).await.expect("delete"));
+    assert!(store.delete("of", None, None).await.expect("delete"));
     assert_eq!(texts(&store.read("f", 0, 99).await.expect("read")), read);
     // It continues, and can be forked itself.
     let mut f = Driven::new("f");
@@ -112,7 +112,7 @@ async fn g6_a_fork_that_cannot_be_leaves_nothing(store: Tested) {
     assert!(matches!(taken, Err(StoreError::Conflict)), "{taken:?}");
     assert_eq!(texts(&store.read("taken", 0, 99).await.expect("read")), texts(&before.entries));
     begun(&*store, "gone", 1, None).await;
-    store.delete("gone", None).await.expect("delete");
+    store.delete("gone", None, None).await.expect("delete");
     let gone = store.fork("of", fork_of(&of, at, "gone", 5)).await;
     assert!(matches!(gone, Err(StoreError::Deleted(_))), "{gone:?}");
     let of_gone = store.fork("gone", fork_of(&of, at, "f", 5)).await;
@@ -166,7 +166,7 @@ async fn r9_a_long_past_is_forked_while_others_append(store: Tested) {
         // Its commit may have come between two looks.
         assert!(listed == 2 + usize::from(before > 0) || listed == 2 + usize::from(after > 0), "{listed}");
         begun(&*store, &format!("new{appended}"), 3, None).await;
-        store.delete(&format!("new{appended}"), None).await.expect("delete");
+        store.delete(&format!("new{appended}"), None, None).await.expect("delete");
         (appended, longest) = (appended + 1, longest.max(since.elapsed()));
     }
     assert_eq!(load(&*store, "other").await.as_ref(), Some(&other.state));
@@ -204,7 +204,7 @@ async fn a_waypoint_is_kept_until_its_session_is_gone(store: Tested) {
     store.keep_waypoint("s", at(1, "anew")).await.expect("keep");
     assert_eq!(store.waypoint("s", end, 1).await.expect("none"), None);
     assert_eq!(store.waypoint("s", 1, 2).await.expect("one"), Some(at(1, "anew")));
-    store.delete("s", None).await.expect("delete");
+    store.delete("s", None, None).await.expect("delete");
     assert_eq!(store.waypoint("s", u64::MAX, 2).await.expect("none"), None);
     begun(&*store, "new", 1, None).await;
     assert_eq!(store.waypoint("new", u64::MAX, 2).await.expect("none"), None);
@@ -310,7 +310,7 @@ async fn g6_of_two_forks_to_one_id_one_is_made() {
         // A taken id is refused before the source is looked up or anything is copied.
         let taken = store.fork("never", fork_of(&of, of.state.pos, "f", 5)).await;
         assert!(matches!(taken, Err(StoreError::Conflict)), "{taken:?}");
-        store.delete("f", None).await.expect("delete");
+        store.delete("f", None, None).await.expect("delete");
         let gone = store.fork("never", fork_of(&of, of.state.pos, "f", 5)).await;
         assert!(matches!(gone, Err(StoreError::Deleted(id)) if *id == *"f"));
     }
@@ -325,7 +325,7 @@ async fn g6_a_fork_of_a_session_that_is_deleted_meanwhile_leaves_nothing() {
         let of = long(&store, "of", 16).await;
         let mut fork = pin!(store.fork("of", fork_of(&of, of.state.pos, "f", 5)));
         begin(&path, &store, fork.as_mut()).await;
-        store.delete("of", None).await.expect("delete");
+        store.delete("of", None, None).await.expect("delete");
         let forked = fork.await;
         assert!(matches!(&forked, Err(StoreError::Deleted(id)) if **id == *"of"), "{forked:?}");
         until_removed(&path).await;

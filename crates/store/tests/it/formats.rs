@@ -14,8 +14,9 @@ use std::{
 };
 
 use countersign_core::{
+    audit::{Deleted, Deletion, Event},
     call::args::Digest,
-    journal::record::{Entry, Record},
+    journal::record::{Entry, Record, VIA_STORE},
     session::Session,
 };
 use countersign_store::{
@@ -186,6 +187,20 @@ async fn r8_the_audit_log_of_version_1_follows_from_its_entries() {
         let lines: String = log.iter().map(|record| serde_json::to_string(record).expect("JSON") + "\n").collect();
         same("audit.jsonl", &lines);
     }
+}
+
+/// No entry tells of the end of its journal.
+#[test]
+fn r8_the_audit_log_of_version_1_says_who_deleted_a_session() {
+    let sessions = appends(&journals());
+    let named =
+        Deletion { reason: Deleted::Requested, by: Some("ann".into()), at: 1_700_000_000_000, via: Some(VIA_STORE) };
+    let expired = Deletion { reason: Deleted::Expired, by: None, via: None, ..named.clone() };
+    let told = sessions
+        .iter()
+        .zip([named, expired])
+        .map(|(of, deletion)| Event::deleted(&of.after.state, deletion).expect("an event").body() + "\n");
+    same("deletions.jsonl", &told.collect::<String>());
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ impl Told {
         let waypoint = |version| Waypoint { pos: 1, version, body: "w".into() };
         done!(self, store.keep_waypoint("made", waypoint(1)));
         done!(self, store.keep_waypoint("made", waypoint(2)));
-        assert!(done!(self, store.delete("ended", None)), "it was there");
+        assert!(done!(self, store.delete("ended", None, None)), "it was there");
         all.pop();
         let bound = all[0].says(6, "bound", None, Some(OnPending::Queue)).expect("queue");
         let guards = Guards { not_after: Some(i64::MAX), ..Guards::default() };

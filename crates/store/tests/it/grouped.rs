@@ -157,7 +157,7 @@ async fn r2_what_comes_together_leaves_what_it_would_leave_one_by_one() {
     for store in &stores {
         begun(store, "s05", 1, None).await;
         begun(store, "s06", 1, None).await;
-        assert!(store.delete("s06", None).await.expect("deleted"));
+        assert!(store.delete("s06", None, None).await.expect("deleted"));
     }
     // The later ones begin when the others are under way.
     for turn in 0..6 {

@@ -176,7 +176,7 @@ async fn pages_stay_stable_while_rows_come(store: Tested) {
     for i in 6..9 {
         waiting(&*store, &format!("s{i}"), i, None, "t", asks(None, 0)).await;
     }
-    assert!(store.delete("s4", None).await.expect("delete"), "the row of the cursor goes");
+    assert!(store.delete("s4", None, None).await.expect("delete"), "the row of the cursor goes");
     let next = store.interruptions(InterruptionFilter::default(), page(first.next.as_deref(), 9)).await.expect("page");
     assert_eq!(next.rows.iter().map(|r| &*r.session_id).collect::<Vec<_>>(), ["s3", "s2", "s1", "s0"]);
     let nexts = store.sessions(SessionFilter::default(), page(firsts.next.as_deref(), 9)).await.expect("page");
@@ -238,7 +238,7 @@ async fn p1_a_session_that_is_used_while_a_page_is_read_is_listed_once(store: Te
         let store = store.clone();
         async move {
             for now in 2..200 {
-                let used = driven.draft(now).revoke(RuleId { n: InterruptionNo::new(9), action: 0 }, None);
+                let used = driven.draft(now).revoke(&[RuleId { n: InterruptionNo::new(9), action: 0 }], None);
                 driven.store(&*store, used).await.expect("used");
             }
         }
@@ -274,7 +274,7 @@ async fn u1_a_title_that_was_given_is_listed_and_a_fork_begins_with_it(store: Te
     driven.store(&*store, automatic).await.expect("renamed");
     let (s, f, other) = (listed("s").await, listed("f").await, listed("other").await);
     assert_eq!((s, f, other), (titled("hello"), titled("last"), titled("hello")));
-    assert!(store.delete("s", None).await.expect("delete"));
+    assert!(store.delete("s", None, None).await.expect("delete"));
     assert_eq!((listed("s").await, listed("f").await), (None, titled("last")));
     // It is no decision: the log of those has nothing of it.
     assert!(
@@ -406,7 +406,7 @@ async fn x_the_audit_log_of_a_tenant_is_its_own_and_is_paged(store: Tested) {
     assert!(!none[0].body.get().contains("tenant"), "{}", none[0].body);
     assert!(store.audit(Some(Some("east")), After(0), 99).await.expect("audit").is_empty());
     assert_eq!(store.audit(Some(Some("south")), After(3), 2).await.expect("page").len(), 2);
-    store.delete("s7", None).await.expect("delete");
+    store.delete("s7", None, None).await.expect("delete");
     assert_eq!(store.audit(Some(Some("north")), After(0), 99).await.expect("audit").len(), 3, "it stays");
 }
 
@@ -463,7 +463,7 @@ async fn w7_due_interruptions_come_in_order_until_they_are_resolved(store: Teste
     let gone = driven[2].draft(10_001).cancel(None, None, None, &Anything).expect("cancel");
     driven[2].store(&*store, gone).await.expect("cancel");
     assert_eq!(due(i64::MAX, 9).await, ["s1_1"]);
-    store.delete("s1", None).await.expect("delete");
+    store.delete("s1", None, None).await.expect("delete");
     assert!(due(i64::MAX, 9).await.is_empty());
 }
 

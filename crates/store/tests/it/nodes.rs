@@ -285,6 +285,18 @@ async fn build(database: &Database, knows: u32) -> PostgresStore {
     PostgresStore::open(&url_of(database), &options).await.expect("open")
 }
 
+/// Otherwise a deadline would wait for as long as the database's clock was ahead for a moment.
+#[tokio::test]
+async fn r6_a_deadline_that_was_taken_while_the_clock_was_ahead_is_taken_again() {
+    let database = Database::new();
+    let (_other, store) = (build(&database, FORMAT).await, build(&database, FORMAT).await);
+    waiting(&store, "due", 1, None, "t", asks(None, 1)).await;
+    let take = async || nodes(&store).take_due(i64::MAX, 9).await.expect("due").len();
+    assert_eq!(take().await, 1);
+    database.run("UPDATE interruptions SET seen_to = seen_to + interval '1 day'");
+    assert_eq!(take().await, 1);
+}
+
 #[tokio::test]
 async fn r9_sessions_with_records_that_an_older_build_does_not_know_are_refused_by_name_and_left_to_newer_ones() {
     let database = Database::new();
@@ -351,7 +363,7 @@ async fn r7_nodes_hear_of_each_others_changes_and_not_of_their_own() {
     for id in &ids {
         begun(&one, id, 1, None).await;
     }
-    one.delete("none", None).await.expect("nothing");
+    one.delete("none", None, None).await.expect("nothing");
     let mut unheard: std::collections::BTreeSet<Arc<str>> = ids.iter().cloned().chain(["none".into()]).collect();
     let all = async {
         while !unheard.is_empty() {

@@ -332,7 +332,7 @@ async fn r11_an_id_is_not_used_again_while_its_session_is_being_deleted() {
                 tokio::spawn(async move { store.append(new.append_of(new.created(2, None))).await })
             })
             .collect();
-        assert!(store.delete(&id, None).await.expect("deleted"));
+        assert!(store.delete(&id, None, None).await.expect("deleted"));
         for made in made {
             let made = made.await.expect("task");
             assert!(matches!(made, Err(StoreError::Conflict | StoreError::Deleted(_))), "{made:?}");
@@ -350,7 +350,7 @@ async fn x_nothing_of_a_deleted_session_is_left_but_its_id_and_its_audit_records
     driven.store(&store, queued).await.expect("queue");
     let waypoint = countersign_store::Waypoint { pos: 1, version: 1, body: "w".into() };
     store.keep_waypoint("planted", waypoint).await.expect("keep");
-    assert!(store.delete("planted", None).await.expect("deleted"));
+    assert!(store.delete("planted", None, None).await.expect("deleted"));
     for table in
         ["sessions", "entries", "snapshots", "past_snapshots", "request_ids", "reviewers", "interruptions", "rules"]
     {

@@ -39,7 +39,7 @@ async fn r2_what_is_read_together_is_what_each_reads_alone() {
             }
             wanted.extend([(id.clone(), 99, 1 << 20), (id.clone(), 1, 1 << 20), (id, 99, 10)]);
         }
-        store.delete("s3", None).await.expect("deleted");
+        store.delete("s3", None, None).await.expect("deleted");
         wanted.push(("none".to_owned(), 99, 1 << 20));
         let of = |id: &str| format!("session = (SELECT number FROM sessions WHERE id = '{id}')");
         database.run("UPDATE sessions SET format = 999 WHERE id = 's5'");

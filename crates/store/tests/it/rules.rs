@@ -88,7 +88,7 @@ async fn s7_rules_apply_to_their_user_until_they_are_revoked_or_replaced(store: 
         (RuleDecision::Reject, Some("no"), Some(1_000_000))
     );
     // Revoking a revoked rule changes nothing.
-    let again = first.draft(600).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("ann".into()));
+    let again = first.draft(600).revoke(&[RuleId { n: InterruptionNo::FIRST, action: 0 }], Some(&"ann".into()));
     first.store(&*store, again).await.expect("stored");
     let old = store.rules(RuleFilter { session_id: Some("s1".into()), ..RuleFilter::default() }, page(None, 9)).await;
     assert_eq!(old.expect("rules").rows[0].revoked_at, Some(500));
@@ -103,7 +103,7 @@ async fn s7_rules_are_listed_newest_first_for_those_who_may_see_them(store: Test
     let mut other = waiting(&*store, "s4", 400, Some("bob"), "pay", ask(&["admin"])).await;
     let transition = other.decides(400, 1, Decision::approve().always(Always::Session), None).expect("decided");
     other.store(&*store, transition).await.expect("stored");
-    let revoke = other.draft(500).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("eve".into()));
+    let revoke = other.draft(500).revoke(&[RuleId { n: InterruptionNo::FIRST, action: 0 }], Some(&"eve".into()));
     other.store(&*store, revoke).await.expect("stored");
 
     assert_eq!(listed(&store, RuleFilter::default()).await, ["s4_1.0", "s3_1.0", "s2_1.0", "s1_1.0"]);
@@ -168,7 +168,7 @@ async fn s7_rules_go_with_their_session(store: Tested) {
     let everywhere = Decision::approve().always(Always::Arguments { until: None });
     decided(&store, "s1", 100, "pay", everywhere).await;
     assert_eq!(standing(&store, Some("ann"), "pay").await, ["s1_1.0"]);
-    assert!(store.delete("s1", None).await.expect("delete"));
+    assert!(store.delete("s1", None, None).await.expect("delete"));
     assert_eq!(standing(&store, Some("ann"), "pay").await, Vec::<String>::new());
     assert_eq!(listed(&store, RuleFilter::default()).await, Vec::<String>::new());
 }
@@ -200,9 +200,9 @@ async fn s7_what_rules_have_decided_is_stored_only_while_they_are_in_force(store
     store.append(append.clone()).await.expect("both are in force");
     driven.take(append);
     // Each rule ends in another way.
-    let revoke = made.draft(300).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, None);
+    let revoke = made.draft(300).revoke(&[RuleId { n: InterruptionNo::FIRST, action: 0 }], None);
     made.store(&*store, revoke).await.expect("revoked");
-    assert!(store.delete("s2", None).await.expect("deleted"));
+    assert!(store.delete("s2", None, None).await.expect("deleted"));
     decided(&store, "s5", 300, "bet", Decision::reject(None).always(Always::Arguments { until: None })).await;
     let mut driven = begun(&*store, "t", 400, Some("ann")).await;
     for ended in ["s1", "s2", "s3"] {
@@ -326,8 +326,8 @@ async fn rests(store: Tested) {
     assert_eq!(rested(1_000, 999).await, ["over"]);
     assert_eq!(rested(1_000, 1_000).await, ["over", "ruled"], "its rule is over");
     let (_, pos) = store.rested(1_000, 999, 1).await.expect("a list").remove(0);
-    assert!(!store.delete("over", Some(pos - 1)).await.expect("an answer"), "it was used meanwhile");
-    assert!(store.delete("over", Some(pos)).await.expect("an answer"));
+    assert!(!store.delete("over", Some(pos - 1), None).await.expect("an answer"), "it was used meanwhile");
+    assert!(store.delete("over", Some(pos), None).await.expect("an answer"));
     assert_eq!(rested(1_000, 999).await, Vec::<String>::new());
 }
 

@@ -181,7 +181,7 @@ async fn x_a_value_of_another_store_or_of_a_deleted_session_is_refused() {
         begun(&open_sealed(path).expect("open"), "s", now, None).await;
     }
     let store = open_sealed(&path).expect("open");
-    store.delete("s", None).await.expect("delete");
+    store.delete("s", None, None).await.expect("delete");
     drop(store);
     // As if an attacker had removed its id from the deleted ones.
     change(&path, "DELETE FROM deleted_sessions");
@@ -313,7 +313,7 @@ async fn x_rekey_seals_a_plain_store_and_its_plain_text_is_gone_from_the_files()
         all.push(planted(&store, &format!("s{i}")).await);
     }
     // The pages that a deleted session leaves free are cleared too.
-    assert!(store.delete("s19", None).await.expect("delete"));
+    assert!(store.delete("s19", None, None).await.expect("delete"));
     let anchor = audit(&store).await.last().expect("records").anchor();
     let in_use = rekey(&path, &keys_of(&['1']), false, &mut |_| {}).expect_err("in use");
     assert!(matches!(in_use, StoreError::InUse(_)), "{in_use}");
@@ -396,7 +396,7 @@ async fn x_writing_to_the_file_neither_revives_a_standing_rule_nor_transfers_it(
     let store = open_sealed(&path).expect("open");
     let everywhere = || Always::Arguments { until: None };
     let mut revoked = always(&store, "revoked", "ann", everywhere()).await;
-    let revoke = revoked.draft(2).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("ann".into()));
+    let revoke = revoked.draft(2).revoke(&[RuleId { n: InterruptionNo::FIRST, action: 0 }], Some(&"ann".into()));
     revoked.store(&store, revoke).await.expect("revoked");
     always(&store, "replaced", "bob", everywhere()).await;
     always(&store, "newer", "bob", everywhere()).await;
@@ -444,7 +444,7 @@ async fn x_an_unreadable_rule_does_not_affect_others() {
     // Its owner sees an error, but may choose "always" again, and revoke it.
     assert!(matches!(stands(&store, "eve", None).await, Err(StoreError::Sealed(_))));
     always(&store, "again", "eve", everywhere()).await;
-    let revoke = broken.draft(2).revoke(RuleId { n: InterruptionNo::FIRST, action: 0 }, Some("eve".into()));
+    let revoke = broken.draft(2).revoke(&[RuleId { n: InterruptionNo::FIRST, action: 0 }], Some(&"eve".into()));
     broken.store(&store, revoke).await.expect("revoked");
     assert_eq!(stands(&store, "eve", None).await.expect("standing"), ["again_1.0"]);
 }

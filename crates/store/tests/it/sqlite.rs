@@ -9,11 +9,12 @@ use std::{
 
 use countersign_core::{
     approval::decision::Decision,
+    audit::{Deleted, Deletion, Event},
     journal::{
         draft::OnPending,
         outcome::CallOutcome,
         record::{FORMAT, records},
-        state::Phase,
+        state::{Phase, State},
     },
     limits,
     number::InterruptionNo,
@@ -228,7 +229,10 @@ async fn r9_a_full_store_says_so_and_works_again_when_there_is_room() {
         assert_eq!(load(&store, &driven.id).await.as_ref(), Some(&driven.state), "what was stored is there");
     }
     for driven in made.iter().take(made.len() / 2) {
-        assert!(store.delete(&driven.id, None).await.expect("delete"));
+        let by = Deletion { reason: Deleted::Requested, by: Some("ann".into()), at: 7, via: None };
+        let used = State { turns: 1, ..State::clone(&driven.state) };
+        let told = Event::deleted(&used, by).expect("an event");
+        assert!(store.delete(&driven.id, None, Some(&told)).await.expect("delete"));
     }
     store.check().await.expect("there is room again");
     begun(&store, "new", 2, None).await;

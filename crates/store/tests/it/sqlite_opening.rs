@@ -393,6 +393,17 @@ fn r9_another_version_is_refused_by_name_and_left_alone() {
     }
 }
 
+/// Nothing could be synced there, and so nothing would be acknowledged.
+#[cfg(target_os = "linux")]
+#[test]
+fn r9_a_store_whose_name_is_no_text_is_refused() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join(OsStr::from_bytes(b"\xff.db"));
+    let refused = open(&path).expect_err("it cannot be synced");
+    assert!(refused.to_string().contains("is not UTF-8"), "{refused}");
+}
+
 #[test]
 fn r9_an_invalid_path_is_refused() {
     let (dir, _) = place();
@@ -436,7 +447,7 @@ async fn r9_a_past_is_right_also_when_a_server_starts_and_ends_while_it_is_read(
     }
     let store = open(&path).expect("a server");
     for i in 2..5 {
-        assert!(store.delete(&id(i), None).await.expect("deleted"));
+        assert!(store.delete(&id(i), None, None).await.expect("deleted"));
     }
     for turn in 0..18 {
         for driven in driven.iter_mut().skip(5).step_by(2) {

@@ -42,6 +42,7 @@ pub use self::{
 use countersign_engine::tool::{
     Approval, CallFacts, Condition, Previewer, Tool, ToolEntry, ToolError, ToolSpec,
     function::read_args,
+    order::Order,
     reserved::{COMPUTER, COMPUTER_USE_PREVIEW},
 };
 
@@ -118,9 +119,9 @@ impl Screenshot {
 
 /// The tool `computer` on this computer. A person is asked about each call, and is shown its actions.
 ///
-/// One call carries a batch of `actions`, or a single `action` as older models send it. They are done in order, and the
-/// result is one picture of the screen after the last of them, as a `data:` URL of a PNG. If the full picture would be
-/// too large for a result it is scaled down, and a line after it says so.
+/// One call carries a batch of `actions`, or a single `action` as older models send it. They are done in order, the batches
+/// of one answer one after the other, and the result is one picture of the screen after the last of them, as a `data:` URL
+/// of a PNG. If the full picture would be too large for a result it is scaled down, and a line after it says so.
 #[must_use]
 pub fn computer(computer: Arc<dyn Computer>) -> ToolEntry {
     of_one(COMPUTER, computer)
@@ -134,7 +135,7 @@ pub fn computer_use_preview(computer: Arc<dyn Computer>) -> ToolEntry {
 
 fn of_one(name: &str, computer: Arc<dyn Computer>) -> ToolEntry {
     let (environment, screen) = (computer.environment(), computer.dimensions());
-    named(name, environment, screen, Arc::new(ComputerTool { computer }))
+    named(name, environment, screen, Arc::new(ComputerTool { computer })).in_order(Order::default())
 }
 
 /// The tool under one of its two names; the other is its alias.
@@ -319,7 +320,9 @@ async fn perform(computer: &dyn Computer, actions: &[ComputerAction]) -> Result<
         action.act(computer).await.map_err(|error| failed(actions, i, &error.message))?;
     }
     let room = limits::RESULT_BYTES - DATA_URL.len() - NOTES;
-    let picture = computer.screenshot(room / 4 * 3).await?;
+    let picture = computer.screenshot(room / 4 * 3).await;
+    let picture = picture
+        .map_err(|error| format!("all actions were done, but there is no picture of the screen: {}", error.message))?;
     let encoded = STANDARD.encode(&picture.png);
     if encoded.len() > room {
         return Err(ToolError::new("all actions were done, but the picture of the screen is too large"));
@@ -398,6 +401,13 @@ mod tests {
             #[cfg(feature = "computer")]
             ChromiumSessions::new(Chromium::new("chromium").screen(100, 50), 1).entry(COMPUTER),
         ]
+    }
+
+    /// Its actions would be done again.
+    #[tokio::test]
+    async fn s14_a_batch_without_a_picture_says_that_it_was_done() {
+        let told = perform(&Still, &[ComputerAction::Screenshot {}]).await.expect_err("no picture").message;
+        assert_eq!(told, "all actions were done, but there is no picture of the screen: no picture");
     }
 
     #[test]

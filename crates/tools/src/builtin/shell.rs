@@ -34,7 +34,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 /// * **Result**: for each command line, its standard output, the end of its standard error, and how it ended. A command
 ///   line that fails is not an error of the call, and the next one is run.
 /// * **It ends as a whole**: each command line leads its own process group, which is killed with it, at the time limit,
-///   and when the call is cancelled. Command lines after a killed one are not run.
+///   and when the call is cancelled. Command lines after a killed one, or one that cannot be started, are not run.
 #[derive(Clone, Debug)]
 pub struct Shell {
     folder: PathBuf,
@@ -113,15 +113,18 @@ impl Shell {
         let mut told = Vec::new();
         for (i, line) in args.commands.iter().enumerate() {
             let left = end.saturating_duration_since(Instant::now());
-            let outcome = process::run(self.command(line), &[], self.output_limit, left).await;
-            let outcome = outcome.map_err(|error| ToolError::new(format!("sh cannot be started: {error}")))?;
-            let (text, killed) = told_of(line, outcome, self.output_limit, own.min(self.time_limit));
+            let (text, ends) = match process::run(self.command(line), &[], self.output_limit, left).await {
+                Ok(outcome) => told_of(line, outcome, self.output_limit, own.min(self.time_limit)),
+                // Those before it have run: it may be one of them that has removed the folder.
+                Err(error) if i > 0 => (format!("$ {line}\n[not run: sh cannot be started: {error}]\n"), true),
+                Err(error) => return Err(ToolError::new(format!("sh cannot be started: {error}"))),
+            };
             told.push(text);
             let rest = args.commands.len() - i - 1;
-            if killed && rest > 0 {
+            if ends && rest > 0 {
                 told.push(format!("[{rest} more not run]"));
             }
-            if killed {
+            if ends {
                 break;
             }
         }

@@ -33,7 +33,15 @@ async fn r1_r2_r3_r4_r7_a_kill_at_every_hit_of_every_failpoint_breaks_nothing() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_r2_r3_r4_r7_kills_and_power_cuts_at_any_moment_under_load_break_nothing() {
     let _place = place();
-    let report = torture::random(&base(), seed(), 16, 128, false).await.unwrap_or_else(|what| panic!("{what}"));
+    let mut report = Report::default();
+    // Faults come by the clock: on a busy machine little is done between them, and then there are more of both.
+    for more in 0..3 {
+        let round = torture::random(&base(), seed() + 10 * more, 16, 128, false).await;
+        report.add(&round.unwrap_or_else(|what| panic!("{what}")));
+        if report.untried(Kind::One, 1, &RANDOM).is_empty() {
+            break;
+        }
+    }
     println!("{report}");
     assert_eq!(report.untried(Kind::One, 1, &RANDOM), Vec::<String>::new(), "{report}");
     assert!(report.all_faults() >= 128, "{report}");

@@ -44,8 +44,8 @@ An agent that works on the files of one folder. Writing and editing wait for the
     file_agent --folder DIR --db FILE --answer yes --pause
                                                resumes with what is pending, in this or any other process
 
-What waits is shown as {type: \"tool_approval_required\", message, tool_calls}, and answered with yes or no; for
-several calls also with one yes or no for each, such as \"yes no\".
+Pending calls are shown as {type: \"tool_approval_required\", message, tool_calls}, and answered with yes or no, or
+with one yes or no for each call, such as \"yes no\".
 
     --folder DIR     the folder; it is created if missing
     --db FILE        keeps the session in this SQLite file; by default it is lost with the process

@@ -1,6 +1,6 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { CountersignError, decidingRole, isAnswered, pendingApprovals, timeline, type ApprovalView, type SessionView } from "@countersign/client";
-import { draftKey, useConnection, useSession, visibleText } from "@countersign/react";
+import { draftKey, useCardsSettle, useConnection, useSession, useSettling, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { barIn } from "../lib/bars.js";
@@ -12,8 +12,10 @@ import { isLeft, longTurns } from "../lib/turns.js";
 import { useStickToEnd } from "../lib/useStickToEnd.js";
 import { useWindow } from "../lib/useWindow.js";
 import { useTurnOf } from "../state/bar.js";
+import { client } from "../state/connection.js";
 import { agents, forgetSession } from "../state/lists.js";
 import { useMe, useOwns, useSummary } from "../state/me.js";
+import { useIsForeign, useTakesMessages } from "../state/offers.js";
 import { newHref } from "../state/route.js";
 import { forgetRefusal, outgoingOf, sendMessage } from "../state/sessions.js";
 import { useStore } from "../state/store.js";
@@ -31,6 +33,7 @@ import { RenameButton } from "./RenameButton.js";
 import { shortId } from "./Sidebar.js";
 import { TopBar } from "./TopBar.js";
 import { isHeld, TurnEnd } from "./TurnEnd.js";
+import { Ways } from "./Ways.js";
 
 interface Props {
   sessionId: string;
@@ -62,6 +65,13 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const mine = useTurnOf(pending, subject, view);
   // Requests that this person can decide come first.
   const next = mine ?? pending[0];
+  // Where one request was, another may be now: the second press of a double click must not decide it.
+  const [settling, settle] = useSettling();
+  const cardsSettle = useCardsSettle(client);
+  useLayoutEffect(() => {
+    // Not longer while more comes, or a busy agent could keep people from deciding.
+    if (!settling) settle();
+  }, [settle, pending.map(draftKey).join(" ")]);
   const scroll = useStickToEnd([view, outgoing], next && cardId(next.approvalKey));
   const onTheWay = outgoing.length > 0;
   // Until its own event has arrived completely, the outgoing message is shown in its place.
@@ -85,6 +95,8 @@ export function ChatPage({ sessionId, onMenu }: Props) {
   const sending = outgoing.some((message) => message.queuedAfter === undefined);
   const busy = (view.status === "running" && !isHeld(view)) || view.status === "awaiting_input" || sending;
   const owns = useOwns(sessionId);
+  const foreign = useIsForeign(sessionId);
+  const takesMessages = useTakesMessages(sessionId);
   const failed = view.status === "failed";
   const working = view.messages.findLast((m) => m.role === "assistant" && m.open);
   // A session in which nothing has happened has no events, so its status is known only from the list.
@@ -101,6 +113,9 @@ export function ChatPage({ sessionId, onMenu }: Props) {
       () => setError(undefined),
       (e: unknown) => setError(CountersignError.of(e)),
     );
+
+  const stopButton = !foreign && (view.status === "running" || view.status === "awaiting_input") ? <Stop onStop={stop} /> : undefined;
+  const closed = foreign ? t("composer.notYours") : takesMessages ? undefined : t("composer.noAgent");
 
   return (
     <>
@@ -123,7 +138,7 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         onMenu={onMenu}
       />
       <div className="chat-scroll" ref={scroll.ref} onScroll={() => shown.onScroll(scroll.onScroll())}>
-        <div className="chat" role="region" aria-label={t("chat.region")}>
+        <div className="chat" role="region" aria-label={t("chat.region")} data-settling={settling || cardsSettle || undefined}>
           {missing && (
             <p className="notice">
               <Icon name="warning" />
@@ -175,23 +190,26 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         <Refused error={error ?? refused} />
         {working && <TodoDock view={view} />}
         {/* A message here would create a session with this id. */}
-        {!missing && (
-          <Composer
-            draftKey={`draft:${sessionId}`}
-            onSend={send}
-            takesImages={agent?.takes_images}
-            autoFocus={begun}
-            onStop={view.status === "running" || view.status === "awaiting_input" ? stop : undefined}
-            meanwhile={
-              next && !failed
-                ? { note: <Waits next={next} mine={mine} />, ways: owns ? waysPast(pending, t) : [] }
-                : busy
-                  ? { note: t("composer.running"), ways: owns ? waysPast([], t) : [] }
-                  : undefined
-            }
-            hint={isLeft(view) ? t("composer.givesUp") : undefined}
-          />
-        )}
+        {!missing &&
+          (closed === undefined ? (
+            <Composer
+              draftKey={`draft:${sessionId}`}
+              onSend={send}
+              takesImages={agent?.takes_images}
+              autoFocus={begun}
+              stop={stopButton}
+              meanwhile={
+                next && !failed
+                  ? { note: <Waits next={next} mine={mine} />, ways: owns ? waysPast(pending, t) : [], Ways }
+                  : busy
+                    ? { note: t("composer.running"), ways: owns ? waysPast([], t) : [], Ways }
+                    : undefined
+              }
+              hint={isLeft(view) ? t("composer.givesUp") : undefined}
+            />
+          ) : (
+            <NoComposer note={next && !failed ? <Waits next={next} mine={mine} /> : closed} stop={stopButton} />
+          ))}
       </div>
       {graphShown && (
         <Boundary>
@@ -199,6 +217,35 @@ export function ChatPage({ sessionId, onMenu }: Props) {
         </Boundary>
       )}
     </>
+  );
+}
+
+/** In place of the composer where this person cannot write: why, and the turn can still be stopped. */
+function NoComposer({ note, stop }: { note: ReactNode; stop: ReactNode }) {
+  return (
+    <div className="composer">
+      <div className="composer-hint">{note}</div>
+      {stop}
+    </div>
+  );
+}
+
+function Stop({ onStop }: { onStop: () => Promise<void> }) {
+  const { t } = useI18n();
+  const [stopping, setStopping] = useState(false);
+  return (
+    <button
+      type="button"
+      className="button small"
+      disabled={stopping}
+      onClick={() => {
+        setStopping(true);
+        void onStop().finally(() => setStopping(false));
+      }}
+    >
+      <Icon name="stop" />
+      {stopping ? t("composer.stopping") : t("composer.stop")}
+    </button>
   );
 }
 

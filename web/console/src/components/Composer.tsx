@@ -1,6 +1,6 @@
-import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type ComponentType, type ReactNode } from "react";
 import { IMAGE_TYPES, type MessageCommand } from "@countersign/client";
-import { useDraft } from "@countersign/react";
+import { useDraft, useSettling } from "@countersign/react";
 import type { MessageKey } from "../i18n/en.js";
 import { useI18n } from "../i18n/index.js";
 import { composes } from "../lib/composes.js";
@@ -22,8 +22,8 @@ interface Props {
   onSend: (text: string, images: InlineImage[], onPending?: OnPending) => Promise<void>;
   /** Images can be attached: the model that reads the message takes them. */
   takesImages?: boolean | undefined;
-  /** Present if there is a turn to stop. */
-  onStop?: (() => Promise<void>) | undefined;
+  /** The button that stops the turn, if there is one to stop. */
+  stop?: ReactNode;
   autoFocus?: boolean;
 }
 
@@ -41,12 +41,19 @@ export interface Meanwhile {
   note: ReactNode;
   /** None: this person cannot send now. */
   ways: Way[];
+  /** Draws them; the page on which a session begins never needs it. */
+  Ways: ComponentType<WaysProps>;
 }
 
-export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onStop, autoFocus }: Props) {
+export interface WaysProps {
+  ways: Way[];
+  disabled: boolean;
+  onSend: (way: OnPending) => void;
+}
+
+export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, stop, autoFocus }: Props) {
   const { t } = useI18n();
   const [text, setText] = useDraft(draftKey, () => "");
-  const [stopping, setStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const attacher = useRef<HTMLButtonElement>(null);
@@ -70,9 +77,10 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
     if (autoFocus && matchMedia("(pointer: fine)").matches) field.current?.focus();
   }, [autoFocus]);
 
-  useEffect(() => {
-    if (!onStop) setStopping(false);
-  }, [onStop]);
+  // "Stop" and "Send" take each other's place.
+  const [settling, settle] = useSettling();
+  const stops = stop !== undefined;
+  useLayoutEffect(settle, [settle, stops]);
 
   const send = (onPending = meanwhile?.ways[0]?.onPending) => {
     if (!canSend || (meanwhile && onPending === undefined)) return;
@@ -112,6 +120,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
   return (
     <form
       className="composer"
+      data-settling={settling || undefined}
       onSubmit={(e) => {
         e.preventDefault();
         send();
@@ -181,20 +190,7 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
             }
           }}
         />
-        {onStop && (
-          <button
-            type="button"
-            className="button small"
-            disabled={stopping}
-            onClick={() => {
-              setStopping(true);
-              void onStop().finally(() => setStopping(false));
-            }}
-          >
-            <Icon name="stop" />
-            {stopping ? t("composer.stopping") : t("composer.stop")}
-          </button>
-        )}
+        {stop}
         {!meanwhile && (
           <button type="submit" className="button primary small" disabled={!canSend}>
             <Icon name="send" />
@@ -202,36 +198,10 @@ export function Composer({ draftKey, meanwhile, hint, onSend, takesImages, onSto
           </button>
         )}
       </div>
-      {meanwhile && written && <Ways ways={meanwhile.ways} disabled={!canSend} onSend={send} />}
+      {meanwhile && written && <meanwhile.Ways ways={meanwhile.ways} disabled={!canSend} onSend={send} />}
       <div id={`${draftKey}-hint`} className="composer-hint">
         {meanwhile?.note ?? hint ?? t("composer.hint")}
       </div>
     </form>
-  );
-}
-
-/** The ways to send a message while something is under way, each with its result. */
-function Ways({ ways, disabled, onSend }: { ways: Way[]; disabled: boolean; onSend: (way: OnPending) => void }) {
-  const id = useId();
-  return (
-    <ul className="ways">
-      {ways.map(({ onPending, label, effect }, i) => (
-        <li key={onPending} className="way">
-          <button
-            type={i === 0 ? "submit" : "button"}
-            className={onPending === "reject" ? "button small danger" : "button small primary"}
-            disabled={disabled}
-            aria-describedby={`${id}-${onPending}`}
-            onClick={i === 0 ? undefined : () => onSend(onPending)}
-          >
-            <Icon name={onPending === "reject" ? "cross" : "send"} />
-            {label}
-          </button>
-          <span id={`${id}-${onPending}`} className="hint">
-            {effect}
-          </span>
-        </li>
-      ))}
-    </ul>
   );
 }

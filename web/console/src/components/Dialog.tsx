@@ -1,6 +1,8 @@
 /** A modal dialog with a heading. */
 import { useId, useLayoutEffect, useRef, type ReactNode } from "react";
+import { settlingOf } from "@countersign/react";
 import { useI18n } from "../i18n/index.js";
+import { client } from "../state/connection.js";
 import { Icon } from "./Icon.js";
 
 interface Props {
@@ -22,7 +24,11 @@ export function Dialog({ heading, className = "", busy = false, lightDismiss = f
     const shown = dialog.current;
     shown?.showModal();
     // Removed from the page while open, it would not give the focus back.
-    return () => shown?.close();
+    return () => {
+      shown?.close();
+      // The second press of a double click in it must not decide what was beneath.
+      settlingOf(client).settle();
+    };
   }, []);
   return (
     <dialog

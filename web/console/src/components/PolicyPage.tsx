@@ -1,6 +1,6 @@
 /** The operator's policy, for auditors: which calls need whose approval, and each tool's own approval. Read-only. */
 import { useCallback, useEffect, useState, type ReactNode } from "react";
-import { CountersignError, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
+import { CountersignError, type DecisionType, type Policy, type PolicyRule, type ToolApproval } from "@countersign/client";
 import { useConnection, Visible, visibleText } from "@countersign/react";
 import { useI18n, wordText } from "../i18n/index.js";
 import { roleName } from "../lib/people.js";
@@ -185,7 +185,7 @@ function askFacts(ask: Ask, { t, language, labels }: I18n): Fact[] {
   }
   if (ask.escalate.length > 0) facts.push([t("policy.escalate"), roles(ask.escalate, ` ${t("policy.then")} `)]);
   if (ask.reassign.length > 0) facts.push([t("policy.reassign"), roles(ask.reassign, t("text.list"))]);
-  if (allowed) facts.push([t("policy.allowed"), allowed.map((choice) => labels.choices[choice]).join(t("text.list"))]);
+  if (allowed) facts.push([t("policy.allowed"), allowed.map((choice) => labels.choices[choice as DecisionType] ?? choice).join(t("text.list"))]);
   if (ask.risk !== undefined) facts.push([t("inbox.filter.risk"), wordText(t, "risk", ask.risk)]);
   return facts;
 }

@@ -8,11 +8,11 @@ const SAID = new Set(["offline", "closed", "unreachable", "stale_action", "inval
 
 /** A refusal in the page's language, and the server's own reason, which is English. */
 export function Refusal({ error }: { error: CountersignError }) {
-  const { t } = useI18n();
+  const { t, labels } = useI18n();
   const reason = SAID.has(error.textCode) ? "" : error.message || error.code;
   return (
     <>
-      <p>{errorText(error, t)}</p>
+      <p>{errorText(error, t, labels.resolved)}</p>
       {reason && (
         <p className="refusal-reason">
           {t("refusal.reason")}

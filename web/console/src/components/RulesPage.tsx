@@ -1,7 +1,7 @@
 /** Standing rules: decisions that also apply to later calls, and revoking them. */
 import { useCallback, useRef, useState } from "react";
 import { stringifyJson, type StandingRule } from "@countersign/client";
-import { useConnection, Visible, visibleText } from "@countersign/react";
+import { useConnection, useSettling, Visible, visibleText } from "@countersign/react";
 import { isMessageKey, useI18n, type Translate, wordText } from "../i18n/index.js";
 import { announce } from "../lib/announce.js";
 import { personName, roleName } from "../lib/people.js";
@@ -22,6 +22,8 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const [standing, setStanding] = useState(true);
   const online = useConnection() === "open";
   const list = useRef<HTMLDivElement>(null);
+  // The button of the next rule takes the place of the one that was pressed.
+  const [settling, settle] = useSettling();
   const read = useCallback(
     async (cursor: string | undefined, atLeast: number) => {
       const limit = Math.max(PAGE, atLeast);
@@ -35,6 +37,7 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
   const revoked = (rule: StandingRule) => {
     announce(t("rules.announce", { tool: visibleText(rule.tool) }));
     keep((row) => row.id !== rule.id);
+    settle();
     // The pressed button is gone with its row.
     list.current?.focus();
   };
@@ -58,7 +61,7 @@ export function RulesPage({ onMenu }: { onMenu: () => void }) {
             ))}
           </div>
           <Refused error={error} onRetry={retry} />
-          <div ref={list} tabIndex={-1} className="rules-list">
+          <div ref={list} tabIndex={-1} className="rules-list" data-settling={settling || undefined}>
             {rows?.length === 0 ? (
               <div className="empty">
                 <Icon name="repeat" />

@@ -7,6 +7,7 @@ import { useI18n } from "../i18n/index.js";
 import { isLeft } from "../lib/turns.js";
 import { useRequest } from "../lib/useRequest.js";
 import { client, http } from "../state/connection.js";
+import { useIsForeign } from "../state/offers.js";
 import { Icon } from "./Icon.js";
 import { Refusal } from "./Refusal.js";
 
@@ -20,6 +21,7 @@ interface Props {
 
 export function TurnEnd({ view, agent }: Props) {
   const { t } = useI18n();
+  const foreign = useIsForeign(view.sessionId);
   if (view.status === "cancelled") return <p className="turn-end">{t("chat.stopped")}</p>;
   const reason = view.messages.findLast((m) => m.role === "assistant")?.stopReason;
   if (view.status === "completed" && isCut(reason)) {
@@ -33,7 +35,7 @@ export function TurnEnd({ view, agent }: Props) {
   if (isHeld(view)) {
     return (
       <Stopped view={view} spent={false} agent={agent}>
-        {t(whyHeld(view.held))} {t(agent ? "chat.resume" : "chat.resumeRetried")}
+        {t(whyHeld(view.held))} {!foreign && t(agent ? "chat.resume" : "chat.resumeRetried")}
       </Stopped>
     );
   }
@@ -79,50 +81,53 @@ function Stopped({ view, agent, spent, children }: StoppedProps) {
   const moreCalls = Number(more);
   const valid = !asks || (Number.isInteger(moreCalls) && moreCalls >= 1 && moreCalls <= (most ?? moreCalls));
   const left = isLeft(view);
+  const foreign = useIsForeign(view.sessionId);
   return (
     <div className="turn-end failed">
       <Icon name="warning" />
       <div className="turn-end-text">
         <p role="alert">{children}</p>
         {left && <p className="hint">{t("chat.left")}</p>}
-        <form
-          className="turn-end-actions"
-          onSubmit={(e) => {
-            e.preventDefault();
-            if (valid) void run(() => http.retry(view.sessionId, asks ? { moreCalls } : {}));
-          }}
-        >
-          {asks && (
-            <>
-              <label htmlFor={id}>{t("chat.moreCalls")}</label>
-              <input
-                id={id}
-                className="input"
-                type="number"
-                inputMode="numeric"
-                min={1}
-                max={most}
-                aria-invalid={!valid || undefined}
-                value={more}
-                onChange={(e) => enter(e.target.value)}
-              />
-            </>
-          )}
-          <button type="submit" className="button small" disabled={busy || !valid}>
-            <Icon name="repeat" />
-            {t("app.retry")}
-          </button>
-          {left && (
-            <button
-              type="button"
-              className="button small quiet"
-              disabled={busy}
-              onClick={() => void run(() => client.cancel(view.sessionId))}
-            >
-              {t("chat.giveUp")}
+        {!foreign && (
+          <form
+            className="turn-end-actions"
+            onSubmit={(e) => {
+              e.preventDefault();
+              if (valid) void run(() => http.retry(view.sessionId, asks ? { moreCalls } : {}));
+            }}
+          >
+            {asks && (
+              <>
+                <label htmlFor={id}>{t("chat.moreCalls")}</label>
+                <input
+                  id={id}
+                  className="input"
+                  type="number"
+                  inputMode="numeric"
+                  min={1}
+                  max={most}
+                  aria-invalid={!valid || undefined}
+                  value={more}
+                  onChange={(e) => enter(e.target.value)}
+                />
+              </>
+            )}
+            <button type="submit" className="button small" disabled={busy || !valid}>
+              <Icon name="repeat" />
+              {t("app.retry")}
             </button>
-          )}
-        </form>
+            {left && (
+              <button
+                type="button"
+                className="button small quiet"
+                disabled={busy}
+                onClick={() => void run(() => client.cancel(view.sessionId))}
+              >
+                {t("chat.giveUp")}
+              </button>
+            )}
+          </form>
+        )}
         {error && (
           <div className="turn-end-error" role="alert">
             <Refusal error={error} />

@@ -26,6 +26,7 @@ const PLAIN: Record<string, MessageKey> = {
   withdrawn: "audit.withdrawn",
   retried: "audit.retried",
   rule_revoked: "audit.ruleRevoked",
+  session_deleted: "sessions.deleted",
   outcome_unknown: "audit.outcomeUnknown",
   tool_changed: "audit.toolChanged",
   forked: "audit.forked",

@@ -46,9 +46,16 @@ const TITLE = 10;
 /** An estimate of a text's width at 13 px, rather too wide than too narrow: there is no canvas to measure it on. */
 export function widthOf(text: string): number {
   let width = 0;
-  for (const c of text) width += c.codePointAt(0)! >= 0x1100 ? 13.5 : /[A-ZMWmw]/.test(c) ? 9.5 : 7.2;
+  for (const c of text) width += isWide(c.codePointAt(0)!) ? 13.5 : /[A-ZMWmw]/.test(c) ? 9.5 : 7.2;
   return width;
 }
+
+/** Hangul, and from the Chinese radicals on; letters of Vietnamese lie between. */
+const isWide = (code: number) => (code >= 0x1100 && code <= 0x115f) || code >= 0x2e80;
+
+/** The width of an edge's label: a word that is longer than usual is not broken. */
+const [LABEL, LONGEST] = [92, 190];
+const labelWidth = (text: string) => Math.min(LONGEST, Math.max(LABEL, ...(text.match(/[^\s\u2e80-\uffef]+/gu) ?? []).map(widthOf)));
 
 /** Lines no wider than that. A text that does not fit in this many lines ends in an ellipsis. */
 export function wrap(text: string, width: number, most: number): string[] {
@@ -141,7 +148,7 @@ export function layout(drawing: Drawing): Paper {
     return within ? inside(within.at(last ? -1 : 0)!, last) : id;
   };
   drawing.edges.forEach((edge, i) => {
-    const lines = edge.label.trim() === "" ? [] : wrap(edge.label, 92, 4);
+    const lines = edge.label.trim() === "" ? [] : wrap(edge.label, labelWidth(edge.label), 4);
     graph.setEdge(names.get(inside(edge.from, true))!, names.get(inside(edge.to, false))!, {
       width: lines.length > 0 ? Math.max(...lines.map(widthOf)) + 4 : 0,
       height: lines.length * (LINE_HEIGHT - 2),

@@ -75,11 +75,13 @@ export interface Editable {
 
 /**
  * What a fork from a point can change there: the message of a turn that has only just begun, or calls that have not
- * begun.
+ * begun. `takesMessages`: whether people can write in its session.
  */
-export function editableAt(view: SessionView, point: Checkpoint): Editable {
+export function editableAt(view: SessionView, point: Checkpoint, takesMessages = true): Editable {
   const messages = messagesAt(view, point.seq);
-  if (["idle", "completed", "cancelled"].includes(point.status)) return { message: { text: "", images: [], before: 0 }, calls: [] };
+  if (["idle", "completed", "cancelled"].includes(point.status)) {
+    return { ...(takesMessages ? { message: { text: "", images: [], before: 0 } } : {}), calls: [] };
+  }
   const blocks = messages.findLast((m) => m.role === "assistant")?.blocks ?? [];
   if (point.after === "message" && blocks.length === 0) {
     const said = messages.findLast((m) => m.role === "user")?.blocks ?? [];

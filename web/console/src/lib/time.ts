@@ -1,14 +1,6 @@
 /** Durations and moments in words. */
 export { momentText } from "@countersign/react/forms";
 
-/** `4:05`, or `1:02:03` from an hour on. */
-export function clockText(ms: number): string {
-  const total = Math.max(0, Math.ceil(ms / 1000));
-  const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
-  const two = (n: number) => String(n).padStart(2, "0");
-  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
-}
-
 /** The time of day. */
 export function timeText(at: number, language: string): string {
   return new Intl.DateTimeFormat(language, { timeStyle: "short" }).format(at);

@@ -31,9 +31,14 @@ export function reader(http: Pick<CountersignHttp, "failedMessages" | "audit">, 
     const limit = Math.max(PAGE, atLeast);
     const { failed, next } = await http.failedMessages(webhook, { limit, ...(cursor === undefined ? {} : { cursor }) });
     const unknown = failed.map(({ n }) => n).filter((n) => !known.has(n));
-    for (const span of spans(unknown)) {
-      const { records } = await http.audit(span);
-      for (const record of records) if (unknown.includes(record.n)) known.set(record.n, tell(record));
+    for (const { cursor: before, limit } of spans(unknown)) {
+      const last = before + limit;
+      // A page of long records ends early, and another one follows.
+      for (let at = before; at < last; ) {
+        const { records, next = last } = await http.audit({ cursor: at, limit: last - at });
+        for (const record of records) if (unknown.includes(record.n)) known.set(record.n, tell(record));
+        at = next;
+      }
     }
     // A record that was not among them is not for this person to read, and is not requested again.
     for (const n of unknown) if (!known.has(n)) known.set(n, undefined);

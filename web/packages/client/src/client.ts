@@ -18,7 +18,7 @@ import { Cursor } from "./cursor.js";
 import { CountersignError } from "./errors.js";
 import { frameOf } from "./frame.js";
 import { randomId } from "./ids.js";
-import { readJson } from "./json.js";
+import { isObject, readJson, type JsonValue } from "./json.js";
 import { refusesToken, type WhyNot } from "./probe.js";
 import type { ApprovalView } from "./view.js";
 import {
@@ -108,7 +108,8 @@ export type ClientEvents = {
    * An error that answers no request of ours, for example of a subscription. `forbidden` without a session: as far as
    * can be known, the server does not let this page connect, or anyone who uses this host name; `not_found`: there is
    * no server at this address. Each is emitted once, and connecting is retried. `unauthenticated`: the token has
-   * characters that cannot be sent; the state is `unauthorized`.
+   * characters that cannot be sent; the state is `unauthorized`. `bad_json` without a session: a frame that came is not
+   * an event; the connection is opened again.
    *
    * And `outcome_unknown` with a `request_id`, once for each request of ours: the server does not know whether it has
    * stored the request, which is resent until the server knows.
@@ -197,6 +198,9 @@ const UNREAD: readonly string[] = ["bad_json", "too_large"] satisfies ErrorEvent
  */
 const LASTING_MS = 10_000;
 
+/** Timers with a longer pause fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** How long the server may take to greet a new connection, and to say whether it refuses the token. */
 const HELLO_MS = 20_000;
 const PROBE_MS = 10_000;
@@ -231,6 +235,17 @@ function goesOn({ cursor, last: before }: Followed, after: number, last: number 
   return cursor.lastSeq <= after && (cursor.lastSeq > 0 || before === undefined || last !== undefined);
 }
 
+/** `undefined` if a frame cannot be one of a server's. */
+function eventIn(text: string): ServerEvent | undefined {
+  let event: JsonValue;
+  try {
+    event = readJson(text);
+  } catch {
+    return undefined;
+  }
+  return isObject(event) && typeof event.type === "string" ? (event as unknown as ServerEvent) : undefined;
+}
+
 export class CountersignClient extends Emitter<ClientEvents> {
   readonly #options: ClientOptions;
   #token: string | undefined;
@@ -245,6 +260,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /** The bytes in front of the last ping that were not on their way yet, and those given to the socket from it on. */
   #ahead = 0;
   #given = 0;
+  /** Ends the question why there is no connection. */
+  #asking: AbortController | undefined;
   /** Whether the reason for the missing connection has been emitted. */
   #toldWhy = false;
   /** The id of the history that all seen events are from. */
@@ -304,6 +321,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /** Close for good. Unacknowledged requests are rejected. */
   close(): void {
     clearTimeout(this.#retryTimer);
+    this.#asking?.abort();
     this.#attempt = 0;
     this.#drop();
     this.#setState("closed");
@@ -313,7 +331,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
   /**
    * Follow a session: replay its events after `from`, then live ones. A connection has room for 256 sessions: for
    * another one `error` says `too_many_followed`, and it is followed once an `unsubscribe` has made room. If the
-   * session is already followed, and later events were emitted, all listeners get the events again, after `restarted`.
+   * session is already followed, from later on or with later events emitted, all listeners get the events again, after
+   * `restarted`.
    */
   subscribe(sessionId: string, from: FollowFrom = 0): void {
     const { after = 0, last }: From = typeof from === "number" ? { after: from } : from;
@@ -322,7 +341,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       this.#notAgain(before);
       before.missed = 0;
       if (this.#ready) this.#follow(sessionId, before);
-    } else if (before?.cursor.told) this.#beginAnew(sessionId, { last });
+    } else if (before && before.cursor.lastSeq > 0) this.#beginAnew(sessionId, { last });
     else this.#followAnew(sessionId, { after, last });
   }
 
@@ -511,15 +530,20 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   /** Whether the server refuses the token; `false` as long as it does not say so. */
   async #refuses(token: string | undefined): Promise<boolean> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), PROBE_MS)));
-    const ask = this.#options.isUnauthorized ?? ((token) => refusesToken(this.#options.url, token));
+    const asking = (this.#asking = new AbortController());
+    const timer = setTimeout(() => asking.abort(), PROBE_MS);
+    const silence = new Promise<boolean>((resolve) => asking.signal.addEventListener("abort", () => resolve(false)));
+    const ask = this.#options.isUnauthorized ?? ((token) => refusesToken(this.#options.url, token, asking.signal));
     // It may throw at once, too.
     const answer = (async () => ask(token))().catch((error: unknown) => {
       if (CountersignError.is(error, "forbidden") || CountersignError.is(error, "not_found")) this.#tellWhy(error);
       return false;
     });
-    return Promise.race([answer, silence]).finally(() => clearTimeout(timer));
+    return Promise.race([answer, silence]).finally(() => {
+      clearTimeout(timer);
+      // Browsers open few connections to a server: unanswered questions would use them up.
+      asking.abort();
+    });
   }
 
   #tellWhy({ code, message }: WhyNot): void {
@@ -563,7 +587,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
       this.#ahead = unsent;
       this.#given = 0;
       this.#send({ type: "ping" });
-    }, seconds * 1000);
+    }, Math.min(seconds * 1000, LONGEST_TIMER_MS));
   }
 
   #transmit(text: string): void {
@@ -620,7 +644,14 @@ export class CountersignClient extends Emitter<ClientEvents> {
 
   #receive(text: string): void {
     this.#heardSincePing = true;
-    const event = readJson(text) as unknown as ServerEvent;
+    const event = eventIn(text);
+    if (!event) {
+      const socket = this.#socket;
+      this.emit("error", { type: "error", code: "bad_json", message: "A frame from the server is not an event: the connection is opened again." });
+      // A listener may have connected anew.
+      if (this.#socket === socket) void this.#lost(true);
+      return;
+    }
     if (isSessionEvent(event)) return this.#receiveSessionEvent(event);
     switch (event.type) {
       case "hello":
@@ -680,7 +711,8 @@ export class CountersignClient extends Emitter<ClientEvents> {
       if (followed.exists) this.#follow(sessionId, followed);
     }
     this.#sendOutbox();
-    this.#caughtUp = true;
+    // A listener may have closed it.
+    this.#caughtUp = this.#ready;
   }
 
   #receiveSessionEvent(event: SessionEvent): void {
@@ -722,7 +754,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const text = frameOf(command);
     if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
-      const token = this.#ready ? this.#openedWith : this.#token;
+      const token = this.#greetedAt === undefined ? this.#token : this.#openedWith;
       const pending: Pending = { text, sessionId: command.session_id!, token, sent: 0, unknown: 0, resolve, reject };
       this.#outbox.set(command.request_id, pending);
       if (this.#caughtUp && this.#unknown.size === 0) return this.#sendPending(command.request_id, pending);

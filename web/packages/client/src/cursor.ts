@@ -20,11 +20,6 @@ export class Cursor {
     this.lastSeq = this.#known = after;
   }
 
-  /** Whether any of its events was emitted. */
-  get told(): boolean {
-    return this.lastSeq > this.#known;
-  }
-
   /**
    * Whether to emit this event; if so, counts it as emitted. Two subscriptions are answered twice, so an event that was
    * emitted is dropped, except the start of an open block, which replaces the content so far.

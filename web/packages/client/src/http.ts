@@ -156,14 +156,18 @@ export class CountersignHttp {
 
   /**
    * Send a message, and follow the turn until it pauses or ends. If the message was sent before, by its `request_id`,
-   * only the events from now on are returned, and none once the turn has paused or ended: after a lost connection
-   * continue with `events(sessionId, { after })`, where `after` is the last `seq` that was seen.
+   * only the events from now on are returned, and none once the turn has paused or ended: after a lost connection, or
+   * after `shutting_down`, which is thrown where the server stops and the turn continues, go on with
+   * `events(sessionId, { after })`, where `after` is the last `seq` that was seen.
    */
   streamMessage(sessionId: string, message: Http.PostMessage, signal?: AbortSignal): AsyncGenerator<SessionEvent, void> {
     return this.#stream("sendMessage", { ...of(sessionId), body: message, signal });
   }
 
-  /** The session's events, for as long as the server sends them; `CountersignClient` connects again by itself. */
+  /**
+   * The session's events, until the server says why there are no more, as `shutting_down`, which is thrown;
+   * `CountersignClient` connects again by itself.
+   */
   events(sessionId: string, { signal, ...query }: FollowOptions = {}): AsyncGenerator<SessionEvent, void> {
     return this.#stream("followSession", { ...of(sessionId), query, signal });
   }
@@ -411,7 +415,9 @@ export class CountersignHttp {
     const { baseUrl = "", token, fetch: fetchFn = globalThis.fetch, timeoutMs } = this.#options;
     const { method, path: template } = OPERATIONS[operation];
     const place = template.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, path[name]));
-    const bearer = token?.();
+    const bearer = token?.()?.trim();
+    // The error of a header would repeat it.
+    if (bearer && !HEADER_TEXT.test(bearer)) throw new CountersignError("unauthenticated", "The token cannot be sent: it has characters other than those of ASCII, or several lines.");
     const limit = endless || timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     // Browsers from before 2024 cannot combine two signals.
     const ends = signal && limit ? (AbortSignal.any?.([signal, limit]) ?? signal) : (signal ?? limit);
@@ -450,6 +456,9 @@ export class CountersignHttp {
     this.clockOffsetMs = Math.abs(offset) < 2000 ? 0 : offset;
   }
 }
+
+/** What a header may be, and a token is. */
+const HEADER_TEXT = /^[\x20-\x7e]*$/;
 
 /** An address resolved against this page; empty if it is invalid. */
 function whole(address: string): string {

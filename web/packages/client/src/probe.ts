@@ -5,10 +5,11 @@ import { CountersignError } from "./errors.js";
 export type WhyNot = CountersignError<"forbidden"> | CountersignError<"not_found">;
 
 /** Whether the server refuses the token. Throws a `WhyNot` if there is no connection for another reason. */
-export async function refusesToken(webSocket: string, token: string | undefined): Promise<boolean> {
-  const url = new URL("agents", webSocket.replace(/^ws/i, "http"));
+export async function refusesToken(webSocket: string, token: string | undefined, signal: AbortSignal): Promise<boolean> {
+  // Browsers from 2024 on also take an address relative to the page.
+  const url = new URL("agents", new URL(webSocket.replace(/^ws(?=s?:)/i, "http"), globalThis.location?.href));
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const response = await fetch(url, { headers }).catch((cause: unknown) => whyUnread(url, cause));
+  const response = await fetch(url, { headers, signal }).catch((cause: unknown) => whyUnread(url, cause, signal));
   const { status } = response;
   if (status === 403) {
     throw new CountersignError("forbidden", CountersignError.fromAnswer(status, await response.text()).message, { status });
@@ -25,10 +26,10 @@ export async function refusesToken(webSocket: string, token: string | undefined)
 const isPage = ({ ok, headers }: Response) => ok && (headers.get("content-type") ?? "").startsWith("text/html");
 
 /** A page may not read the answer of a server that does not allow its origin; it only sees that there is one. */
-async function whyUnread(url: URL, cause: unknown): Promise<never> {
+async function whyUnread(url: URL, cause: unknown, signal: AbortSignal): Promise<never> {
   const page = globalThis.location?.origin;
   if (page === undefined || page === url.origin) throw cause;
-  await fetch(url, { mode: "no-cors" });
+  await fetch(url, { mode: "no-cors", signal });
   const message = `${url.origin} answers, but not to pages of ${page}: name that origin in the server's allowed_origins.`;
   throw new CountersignError("forbidden", message, { cause });
 }

@@ -417,6 +417,15 @@ describe("u2: CountersignClient", () => {
     expect(states).toContain("reconnecting");
   });
 
+  it("pings no more often where the server says a time that no timer has", async () => {
+    const client = make();
+    client.connect();
+    last().receive({ type: "hello", protocol: "countersign.v1", server: "test", heartbeat_seconds: 4294967295 });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([last().sent, client.state]).toEqual([[], "open"]);
+    client.close();
+  });
+
   it("keeps a connection that does not answer yet because a large request is still being sent", async () => {
     const client = make();
     client.connect();

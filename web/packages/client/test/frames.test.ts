@@ -110,3 +110,33 @@ describe("u2: what the server could not read", () => {
     }
   });
 });
+
+describe("u2: what the client cannot read", () => {
+  it.each([
+    ["a page", "<html>"],
+    ["nothing", ""],
+    ["null", "null"],
+    ["a list", "[]"],
+    ["a text", '"hello"'],
+    ["an object without a type", "{}"],
+    ["an object of another type", '{"type":1}'],
+    ["a part", '{"type":"pong"'],
+    ["what is too deep", "[".repeat(100_000)],
+  ])("ends the connection, and not the program: %s", async (_, text) => {
+    const client = opened();
+    const errors = vi.fn();
+    client.on("error", errors);
+    client.subscribe("s", 7);
+    const sent = client.comment({ session_id: "s", approval_key: "s_1", text: "Ours?" });
+    const broken = last();
+    broken.onmessage?.({ data: text });
+    expect(errors).toHaveBeenCalledExactlyOnceWith({ type: "error", code: "bad_json", message: expect.stringContaining("is not an event") });
+    expect([client.state, broken.closed]).toEqual(["reconnecting", true]);
+    await vi.advanceTimersByTimeAsync(100);
+    last().hello();
+    expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "comment"]);
+    ack(idOf(1));
+    await expect(sent).resolves.toMatchObject({ type: "ack" });
+    client.close();
+  });
+});

@@ -92,6 +92,21 @@ describe("CountersignHttp", () => {
     });
   });
 
+  it("says of a token that no request can carry that it is wrong, and does not repeat it", async () => {
+    for (const token of ["secret\nmore", "secret\u0000", "secret\u2026", "\nsecret\nmore"]) {
+      const http = new CountersignHttp({ baseUrl: "http://127.0.0.1:1", token: () => token });
+      const error = await http.health().catch((error: Error) => error);
+      expect(error).toMatchObject({ code: "unauthenticated", message: expect.stringContaining("cannot be sent") });
+      expect(String(error)).not.toContain("secret");
+    }
+    // What surrounds it, as the end of a file's line, is no part of it.
+    const { sent, http } = answering({});
+    await http.health();
+    const sender = new CountersignHttp({ token: () => "\ngood/token==\n", fetch: (async (_: string, init: RequestInit) => (sent.push(init), new Response("{}"))) as typeof fetch });
+    await sender.health();
+    expect(sent.map(({ headers }) => new Headers(headers).get("authorization"))).toEqual([null, "Bearer good/token=="]);
+  });
+
   it("says what an edit would lead to, and why it would be refused", async () => {
     const preview = { kind: "diff", text: "+1.10", left_out: 0 };
     const asks = answering({ outcome: "asks", review_config: { role: "admin" }, preview });

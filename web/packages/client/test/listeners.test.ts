@@ -92,6 +92,21 @@ describe("u2: what an application's function throws", () => {
     expect(client.state).toBe("open");
   });
 
+  it("sends nothing before the server greets it where a listener has closed the last connection as it followed", () => {
+    const client = make();
+    const stop = client.on("follows", () => client.close());
+    client.subscribe("s");
+    client.connect();
+    last().hello();
+    expect(client.state).toBe("closed");
+    stop();
+    client.connect();
+    void client.sendMessage({ session_id: "s", content: "hi" });
+    expect(last().sent).toEqual([]);
+    last().hello();
+    expect(last().sent.map(({ type }) => type)).toEqual(["subscribe", "message"]);
+  });
+
   it("opens nothing where a listener closes it as it connects", () => {
     const client = make();
     client.on("state", () => client.close());

@@ -75,3 +75,48 @@ describe("u2: a server that does not let a page connect", () => {
     }
   });
 });
+
+it("u2: a page is told that its token is refused also where it gives the address without the server's name", async () => {
+  const asked: string[] = [];
+  vi.stubGlobal("location", { origin: "https://page.test", href: "https://page.test/orders/7?x=1" });
+  vi.stubGlobal("fetch", async (url: URL) => (asked.push(String(url)), new Response("{}", { status: 401 })));
+  const client = make({ url: "/countersign/v1/ws", token: "old", isUnauthorized: undefined });
+  client.connect();
+  last().die();
+  await vi.advanceTimersByTimeAsync(0);
+  expect([client.state, asked]).toEqual(["unauthorized", ["https://page.test/countersign/v1/agents"]]);
+});
+
+describe("u2: a server that does not say why it could not be reached", () => {
+  /** The questions that are open. */
+  const hanging = () => {
+    const open = new Set<AbortSignal>();
+    vi.stubGlobal("fetch", (_: URL, { signal }: RequestInit) => new Promise((_, reject) => {
+      if (!signal) return void open.add(new AbortController().signal);
+      open.add(signal);
+      signal.addEventListener("abort", () => (open.delete(signal), reject(signal.reason)));
+    }));
+    const client = make({ isUnauthorized: undefined });
+    client.connect();
+    last().die();
+    return { client, open };
+  };
+
+  it("is asked no longer than it is waited for, so that questions do not use up a browser's connections", async () => {
+    const { client, open } = hanging();
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect([open.size, FakeSocket.all.length]).toEqual([1, 1]);
+    await vi.advanceTimersByTimeAsync(1_200);
+    expect([open.size, FakeSocket.all.length]).toEqual([0, 2]);
+    client.close();
+  });
+
+  it("is asked no longer once the client is closed, so that a program can end", async () => {
+    const { client, open } = hanging();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(open.size).toBe(1);
+    client.close();
+    await vi.advanceTimersByTimeAsync(0);
+    expect([open.size, vi.getTimerCount()]).toEqual([0, 0]);
+  });
+});

@@ -86,6 +86,23 @@ describe("u2: a token that was renewed while the connection was open", () => {
     }
   });
 
+  it("what a listener asks for as the old one opens a connection is the old one's, and not sent in another person's name", async () => {
+    const client = make({ token: "old" });
+    let asked = { ended: "" };
+    const stop = client.on("state", (state) => void (state === "open" && (asked = ask(client))));
+    client.connect();
+    client.setToken("new");
+    greet("ann");
+    expect([last().protocols[1], messages().length]).toEqual(["bearer.old", 1]);
+    stop();
+    last().die();
+    await vi.advanceTimersByTimeAsync(200);
+    expect(last().protocols[1]).toBe("bearer.new");
+    greet("bob");
+    await settle();
+    expect([asked.ended, messages()]).toEqual(["unauthenticated", []]);
+  });
+
   it("what is asked for before the first connection waits for it, but for no other token", async () => {
     const client = make();
     const early = ask(client);

@@ -60,6 +60,16 @@ describe("u2: a session that is subscribed to twice is told in order, and once",
     expect(all).toEqual(["restarted", "1", "2"]);
   });
 
+  it("by another from near its end, while the first awaits what follows what it has: that misses nothing in silence", () => {
+    const client = open();
+    const all = told(client);
+    client.subscribe("s", { last: 80, after: 25 });
+    client.subscribe("s", { last: 80 });
+    expect([all, last().sent.at(-1)]).toEqual([["restarted"], { type: "subscribe", session_id: "s", last: 80 }]);
+    answer(event(40), event(41));
+    expect(all).toEqual(["restarted", "40", "41"]);
+  });
+
   it("by another from where it is, or from near its end while that is awaited: nothing is told again", () => {
     const client = open();
     const all = told(client);

@@ -1,4 +1,4 @@
-import { useEffect, type ReactNode, type Ref } from "react";
+import { useEffect, type CSSProperties, type ReactNode, type Ref } from "react";
 import { decidingRole, progress } from "@countersign/client";
 import { Refusal } from "./arguments/LeadsTo.js";
 import { Problems } from "./arguments/Problems.js";
@@ -11,15 +11,17 @@ import { keepDraft } from "./useDraft.js";
 import type { Replying } from "./useReply.js";
 import { Visible } from "./Visible.js";
 
+const UNPRESSED: CSSProperties = { pointerEvents: "none" };
+
 /** The common parts of every card: who decides, until when, the input, and the result of sending it. */
 export function Frame({ approval, replying, className, problem, problems = [], asked, children }: FrameProps) {
   const labels = useLabels();
   const { part } = useTexts();
-  const { state, voted, error } = replying;
+  const { state, voted, settling, error } = replying;
   const votes = progress(approval);
   const said = state === "sending" ? labels.sending : state === "sent" ? labels.sent : voted && votes ? labels.voted : "";
   return (
-    <section className={className} data-countersign="card" data-kind={approval.kind} data-state={state}>
+    <section className={className} data-countersign="card" data-kind={approval.kind} data-state={state} style={settling ? UNPRESSED : undefined}>
       <p {...part("who")}>
         <Visible text={labels.waitingFor(decidingRole(approval))} />
         {votes && ` · ${labels.progress(votes.approved, votes.quorum)}`}
@@ -101,7 +103,7 @@ export function Resolved({ approval, replying, className, children }: ResolvedPr
     </p>
   );
   return (
-    <section className={className} data-countersign="resolved" data-resolution={approval.resolution}>
+    <section className={className} data-countersign="resolved" data-resolution={approval.resolution} style={replying.settling ? UNPRESSED : undefined}>
       {late ? (
         <div {...part("late")}>
           <div role="alert">

@@ -1,6 +1,5 @@
 /** English, against which the other languages are checked. */
-import type { DecisionType } from "@countersign/client";
-import { endText, type Ending } from "./ended.js";
+import { endingOf, endText, kindsOf, type Ending } from "./ended.js";
 import type { Labels } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
@@ -119,17 +118,20 @@ export const texts = {
 };
 
 const how: Record<string, string> = { decided: "Decided", timeout: "Nobody decided in time", cancelled: "Cancelled" };
-const done: Record<DecisionType, string> = {
+const done: Record<string, string> = {
   approve: "Approved",
   reject: "Rejected",
   edit: "Approved with changes",
+  changed: "Changed and sent for approval again",
+  edited: "Arguments changed",
   respond: "Result entered by a person",
   defer: "Left for later",
 };
 
-const resolved = ({ resolution = "decided", reason, by, answers, decisions, resume }: Ending = {}): string => {
-  const words = answers || resume !== undefined ? ["Answered"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
-  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (endText(how, texts, resolution, reason) ?? `Over (${visibleText(resolution)})`);
+const resolved = (ending: Ending = {}): string => {
+  const { resolution = "decided", reason, by, answers, resume } = ending;
+  const words = answers || resume !== undefined ? ["Answered"] : kindsOf(ending).map((kind) => done[kind] ?? visibleText(kind));
+  const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (endText(how, texts, resolution, reason) ?? `Ended (${visibleText(resolution)})`);
   return by ? `${what} by ${by}` : what;
 };
 
@@ -182,6 +184,6 @@ export const words: Omit<Labels, "error"> = {
 
 export const english: Labels = {
   ...words,
-  error: ({ code, message, details }) =>
-    code === "approval_already_resolved" ? `This request is already resolved: ${resolved(details as Ending)}.` : message || code,
+  error: (error) =>
+    error.code === "approval_already_resolved" ? `This request is already resolved: ${visibleText(resolved(endingOf(error)))}.` : error.message || error.code,
 };

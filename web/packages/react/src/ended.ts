@@ -1,8 +1,10 @@
 /** How a request ended, according to the refusal of a later reply. */
 import { CountersignError, isObject, type Answers, type ApprovalView, type Decision } from "@countersign/client";
+import { editApproves } from "./forms/editApproves.js";
 import type { Texts } from "./labels.js";
 
-export type Ending = Pick<ApprovalView, "resolution" | "reason" | "by" | "answers" | "decisions" | "resume">;
+/** `reviewConfigs`: if known, they say whether an edit approved the edited call. */
+export type Ending = Pick<ApprovalView, "resolution" | "reason" | "by" | "answers" | "decisions" | "resume"> & Partial<Pick<ApprovalView, "reviewConfigs">>;
 
 /** Whether somebody else, or the deadline, was first. */
 export const isLate = (error: unknown): error is CountersignError<"approval_already_resolved"> => CountersignError.is(error, "approval_already_resolved");
@@ -17,6 +19,12 @@ export function endingOf({ details: { resolution, reason, by, answers, decisions
     ...(Array.isArray(decisions) ? { decisions: decisions as unknown as Decision[] } : {}),
     ...(resume === undefined ? {} : { resume }),
   };
+}
+
+/** The kinds of its decisions, each once; `changed`: an edit after which people are asked again; `edited`: one of which that is not known. */
+export function kindsOf({ decisions = [], reviewConfigs }: Ending): string[] {
+  const kind = (i: number) => (!reviewConfigs ? "edited" : editApproves(reviewConfigs[i] ?? {}) ? "edit" : "changed");
+  return [...new Set(decisions.map(({ type }, i) => (type === "edit" ? kind(i) : type)))];
 }
 
 /** Such an ending in words, if it is known here, and why nobody answered. */

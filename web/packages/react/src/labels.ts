@@ -1,8 +1,9 @@
 /** The words of the cards. */
 import { useContext, useMemo, type ReactNode } from "react";
-import type { ApprovalView, CountersignError, DecisionType } from "@countersign/client";
+import type { CountersignError, DecisionType } from "@countersign/client";
 import { NO_PROVIDER, Parts, Words, type Part } from "./context.js";
 import type { texts } from "./en.js";
+import type { Ending } from "./ended.js";
 import { visibleText } from "./visibleText.js";
 
 /** The texts for showing and editing arguments, by their names; TypeScript says which are missing. */
@@ -78,7 +79,7 @@ export interface Labels {
   /** A refusal, for people; its own message is English. */
   error: (error: CountersignError) => ReactNode;
   /** How it ended, and by whom. */
-  resolved: (approval: ApprovalView) => string;
+  resolved: (ending: Ending) => string;
 }
 
 /**

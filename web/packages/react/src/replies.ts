@@ -3,6 +3,7 @@ import { CountersignError, progress, type ApprovalView, type CountersignClient }
 import { draftKey } from "./draftKey.js";
 import { isLate } from "./ended.js";
 import { lateOf } from "./late.js";
+import { settlingOf } from "./settling.js";
 import { keepDraft } from "./useDraft.js";
 import { votedKey } from "./votes.js";
 
@@ -49,20 +50,22 @@ export function attempt(client: CountersignClient, approval: ApprovalView, reply
       await (onReply ? onReply(approval, reply) : client.reply(approval, reply));
       const vote = progress(approval) !== undefined && (reply.decisions?.every((d) => d.type === "approve") ?? false);
       if (vote) keepDraft(votedKey(approval), true);
+      settlingOf(client).settle();
       return { vote };
     } catch (reason) {
       const error = CountersignError.of(reason);
       // Its sender may have left by now, and the request may be gone.
-      if (isLate(error)) lateOf(client).add(approval, error);
-      else untold.set(key, error);
+      if (isLate(error)) {
+        lateOf(client).add(approval, error);
+        settlingOf(client).settle();
+      } else untold.set(key, error);
       for (const [oldest] of [...untold].slice(0, -MOST)) untold.delete(oldest);
       return { error, vote: false };
-    } finally {
-      onTheirWay.delete(approval.approvalKey);
     }
   };
   untold.delete(key);
-  const outcome = settled();
+  // Never before it is set, however soon it ends.
+  const outcome = settled().finally(() => onTheirWay.delete(approval.approvalKey));
   onTheirWay.set(approval.approvalKey, outcome);
   return outcome;
 }

@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState } from "react";
-import type { ApprovalView, CountersignError } from "@countersign/client";
+import type { ApprovalView, CountersignClient, CountersignError } from "@countersign/client";
 import { useCountersign } from "./context.js";
 import { draftKey } from "./draftKey.js";
 import { isLate } from "./ended.js";
 import { lateOf, useLate } from "./late.js";
+import { settlingOf, useSettles } from "./settling.js";
 import { attempt, repliesOf, type CardReply, type OnReply, type Outcome } from "./replies.js";
 import { useDraft } from "./useDraft.js";
 import { votedKey } from "./votes.js";
@@ -14,10 +15,14 @@ export interface Replying {
   error: CountersignError | undefined;
   /** Whether this tab has approved, and more people must. */
   voted: boolean;
+  /** Whether the cards have just moved because of a reply of this tab: a press may be meant for what was there before. */
+  settling: boolean;
   clearError: () => void;
-  /** Resolves to whether the reply is stored. */
+  /** Resolves to whether the reply is stored. Sends nothing while the cards are `settling`. */
   send: (reply: CardReply) => Promise<boolean>;
 }
+
+export const useCardsSettle = (client: CountersignClient): boolean => useSettles(settlingOf(client));
 
 /** Sends a person's reply to a request, one at a time, and reports its outcome. */
 export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
@@ -30,6 +35,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
   const [now, setNow] = useState<{ state: Replying["state"]; digest?: string | undefined }>({ state: earlier ? "sending" : "idle" });
   const [refused, setRefused] = useState<CountersignError>();
   const late = useLate(client).get(key);
+  const settling = useCardsSettle(client);
   const drawn = useRef(false);
   useEffect(() => {
     drawn.current = true;
@@ -55,6 +61,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     // Only a card that has just been mounted finds one.
   }, [earlier]);
   const send = async (reply: CardReply) => {
+    if (settlingOf(client).get()) return false;
     const before = onTheirWay.get(approvalKey);
     if (before) {
       void follow(before);
@@ -68,5 +75,5 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     setRefused(undefined);
     lateOf(client).read(approval);
   };
-  return { state, error: refused ?? (late?.read ? undefined : late?.error), voted, clearError, send };
+  return { state, error: refused ?? (late?.read ? undefined : late?.error), voted, settling, clearError, send };
 }

@@ -1,5 +1,5 @@
 /** Vietnamese. */
-import { endText, type Ending } from "./ended.js";
+import { endingOf, endText, kindsOf, type Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
@@ -117,10 +117,12 @@ export const texts: Texts = {
   "elicit.hint": "“Từ chối” báo cho máy chủ rằng bạn không đồng ý. “Hủy” báo rằng bạn chưa lựa chọn.",
 };
 
-const done = {
+const done: Record<string, string> = {
   approve: "Đã phê duyệt",
   reject: "Đã từ chối",
   edit: "Đã sửa và phê duyệt",
+  changed: "Đã sửa và gửi phê duyệt lại",
+  edited: "Đã sửa tham số",
   respond: "Đã nhập kết quả",
   defer: "Đã hoãn quyết định",
 };
@@ -138,8 +140,9 @@ const errors: Partial<Record<string, string>> = {
   too_large: "Nội dung quá lớn đối với máy chủ.",
 };
 
-const resolved = ({ resolution = "decided", reason, by, answers, decisions, resume }: Ending = {}): string => {
-  const words = answers || resume !== undefined ? ["Đã trả lời"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
+const resolved = (ending: Ending = {}): string => {
+  const { resolution = "decided", reason, by, answers, resume } = ending;
+  const words = answers || resume !== undefined ? ["Đã trả lời"] : kindsOf(ending).map((kind) => done[kind] ?? visibleText(kind));
   const what = resolution === "decided" && words.length > 0 ? words.join(", ") : (endText(how, texts, resolution, reason) ?? `Đã kết thúc (${visibleText(resolution)})`);
   return by ? `${what} bởi ${by}` : what;
 };
@@ -193,8 +196,9 @@ export const words: Omit<Labels, "error"> = {
 
 export const vietnamese: Labels = {
   ...words,
-  error: ({ code, textCode, message, details }) => {
-    if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${resolved(details as Ending)}.`;
+  error: (error) => {
+    const { code, textCode, message } = error;
+    if (code === "approval_already_resolved") return `Yêu cầu này đã được xử lý: ${visibleText(resolved(endingOf(error)))}.`;
     if (code.startsWith("http_")) return `Không thực hiện được: câu trả lời nhận được không phải của máy chủ (HTTP ${code.slice(5)}).`;
     // The server's own messages are English.
     return errors[textCode] ?? `Không thực hiện được. Máy chủ cho biết: ${message || code}`;

@@ -1,5 +1,5 @@
 /** Simplified Chinese. */
-import { endText, type Ending } from "./ended.js";
+import { endingOf, endText, kindsOf, type Ending } from "./ended.js";
 import type { Labels, Texts } from "./labels.js";
 import { visibleText } from "./visibleText.js";
 
@@ -117,7 +117,7 @@ export const texts: Texts = {
   "elicit.hint": "选择“拒绝”，即告知服务器您不同意；选择“取消”，即告知服务器您未作选择。",
 };
 
-const done = { approve: "已批准", reject: "已拒绝", edit: "已修改并批准", respond: "结果由人工填写", defer: "留待稍后决定" };
+const done: Record<string, string> = { approve: "已批准", reject: "已拒绝", edit: "已修改并批准", changed: "已修改，重新提交审批", edited: "已修改参数", respond: "结果由人工填写", defer: "留待稍后决定" };
 const how: Record<string, string> = { decided: "已决定", timeout: "无人及时决定", cancelled: "已取消" };
 const errors: Partial<Record<string, string>> = {
   invalid_edit: "修改后的参数不符合该工具的要求。",
@@ -132,8 +132,9 @@ const errors: Partial<Record<string, string>> = {
   too_large: "内容过大，服务器无法接受。",
 };
 
-const resolved = ({ resolution = "decided", reason, by, answers, decisions, resume }: Ending = {}): string => {
-  const words = answers || resume !== undefined ? ["已回答"] : [...new Set(decisions?.map(({ type }) => done[type] ?? visibleText(type)))];
+const resolved = (ending: Ending = {}): string => {
+  const { resolution = "decided", reason, by, answers, resume } = ending;
+  const words = answers || resume !== undefined ? ["已回答"] : kindsOf(ending).map((kind) => done[kind] ?? visibleText(kind));
   const what = resolution === "decided" && words.length > 0 ? words.join("、") : (endText(how, texts, resolution, reason) ?? `已结束（${visibleText(resolution)}）`);
   return by ? `${what}（${by}）` : what;
 };
@@ -187,8 +188,9 @@ export const words: Omit<Labels, "error"> = {
 
 export const chinese: Labels = {
   ...words,
-  error: ({ code, textCode, message, details }) => {
-    if (code === "approval_already_resolved") return `此请求已处理：${resolved(details as Ending)}。`;
+  error: (error) => {
+    const { code, textCode, message } = error;
+    if (code === "approval_already_resolved") return `此请求已处理：${visibleText(resolved(endingOf(error)))}。`;
     if (code.startsWith("http_")) return `操作未成功：收到的答复并非来自服务器（HTTP ${code.slice(5)}）。`;
     // The server's own messages are English.
     return errors[textCode] ?? `操作未成功。服务器说明：${message || code}`;

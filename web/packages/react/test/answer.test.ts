@@ -63,6 +63,9 @@ describe("g3: the form of an answer follows its schema", () => {
     expect(sent({ anyOf: [{ const: "a" }, { type: "null" }] }, {})).toBe("null");
     expect(sent({ $ref: "#/$defs/n", $defs: { n: { anyOf: [{ type: "number" }, { type: "null" }] } } }, {})).toBe("null");
     expect(sent({ type: ["boolean", "null"] }, { [ANSWER]: "false" })).toBe("false");
+    const list = parseJson('{"properties":{"t":{"type":["array","null"],"items":{"enum":["a","b"]}}},"required":["t"]}');
+    expect(sent(list, {})).toBe('{"t":null}');
+    expect(sent(list, { t: "[]" })).toBe('{"t":[]}');
     const both = parseJson('{"properties":{"a":{"type":["integer","null"]},"b":{"type":["string","null"]}},"required":["a"]}');
     expect(sent(both, {})).toBe('{"a":null}');
     expect(sent(both, { a: "0", b: "x" })).toBe('{"a":0,"b":"x"}');

@@ -76,6 +76,16 @@ describe("ApprovalCard", () => {
     expect([onReply.mock.calls.length, alert(page)]).toEqual([2, ""]);
   });
 
+  it("sends again what its program refused at once", async () => {
+    const onReply = vi.fn().mockImplementationOnce(() => { throw new CountersignError("invalid_edit", "not now"); }).mockResolvedValue(undefined);
+    const { page } = await show(<ApprovalCard approval={request()} onReply={onReply} />);
+    await click(labelled(page, "Reject"));
+    await click(button(page, "Send"));
+    expect(alert(page)).toBe("not now");
+    await click(button(page, "Send"));
+    expect([onReply.mock.calls.length, alert(page)]).toEqual([2, ""]);
+  });
+
   it("decides several calls one by one, and sends them together", async () => {
     const { sent, onReply } = replies();
     const [action] = request().actions;

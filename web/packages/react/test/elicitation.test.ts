@@ -63,6 +63,8 @@ describe("s13: what an MCP server asks", () => {
 
   test("defaults are there from the beginning, unless they are none of the choices", () => {
     expect(sent(good)).toBe('{"name":"Al","n":3,"ok":true,"pet":"p2","tags":["a"],"many":["y"]}');
+    // One that is taken back is not sent by leaving it out, or it would be the default again.
+    expect(sent({ ...good, many: "[]" })).toContain('"many":[]');
   });
 
   test("what is required is there, and what has limits keeps to them", () => {

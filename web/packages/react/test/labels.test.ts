@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CountersignError, type ApprovalView, type JsonObject } from "@countersign/client";
+import { CountersignError, type ApprovalView, type JsonObject, type ReviewConfig } from "@countersign/client";
 import { english } from "../src/en.js";
 import { filled, type Labels, type TextKey } from "../src/labels.js";
 import { vietnamese } from "../src/vi.js";
@@ -28,7 +28,8 @@ function words({ texts, language: _language, choices, questions, waitingFor, pro
     withdrawn: how(resolved({ resolution: "cancelled", reason: "call_ended" })),
     answered: how(resolved({ answers: {} })),
     over: how(resolved({ resolution: "x" })),
-    ...Object.fromEntries((["approve", "reject", "respond", "defer"] as const).map((type) => [`done.${type}`, how(resolved({ decisions: [{ type } as never] }))])),
+    changed: how(resolved({ decisions: [{ type: "edit" } as never], reviewConfigs: [{ level: 2 }] })),
+    ...Object.fromEntries((["approve", "reject", "edit", "respond", "defer"] as const).map((type) => [`done.${type}`, how(resolved({ decisions: [{ type } as never] }))])),
   };
   return all as Record<string, string>;
 }
@@ -80,4 +81,12 @@ it("a value is put into its place as it is", () => {
 it("Chinese has its own punctuation", () => {
   const wrong = Object.values(words(chinese)).filter((text) => /\p{Script=Han}[,.:;!?()]|[,:;!?()]\p{Script=Han}/u.test(text));
   expect(wrong).toEqual([]);
+});
+
+it("w5: an edit after which people are asked again is not said to be an approval", () => {
+  const edit = { type: "edit", edited_action: { name: "pay", args: {} } } as const;
+  const said = (config: ReviewConfig) => english.resolved(resolved({ decisions: [edit], reviewConfigs: [config] }));
+  expect(said({})).toBe("Approved with changes by ann");
+  const again: ReviewConfig[] = [{ level: 2 }, { quorum: 2 }, { not_self: true, role: "admin" }];
+  for (const config of again) expect(said(config)).toBe("Changed and sent for approval again by ann");
 });

@@ -30,7 +30,7 @@ it("u2: a decision that is not known is not offered, and is named where somebody
 
 it("u2: nobody is said to have decided what ended in a way that is not known", () => {
   const ended = asked({ resolution: "superseded" });
-  expect([english, vietnamese, chinese].map(({ resolved }) => resolved(ended))).toEqual(["Over (superseded)", "Đã kết thúc (superseded)", "已结束（superseded）"]);
+  expect([english, vietnamese, chinese].map(({ resolved }) => resolved(ended))).toEqual(["Ended (superseded)", "Đã kết thúc (superseded)", "已结束（superseded）"]);
 });
 
 it("u2: what the labels of a page leave out is English, each word of it", async () => {

@@ -88,6 +88,18 @@ fn any_json() -> impl Strategy<Value = Json> {
     })
 }
 
+/// A program that reads it with serde_json gets the path `/etc/passwd`, of which a reviewer reads only escapes.
+#[test]
+fn r1_a_key_in_whose_place_programs_read_something_else_is_refused() {
+    for key in ["$serde_json::private::RawValue", "\\u0024serde_json::private::Number"] {
+        let text = format!(r#"{{"path":{{"{key}":"\"\\u002fetc\\u002fpasswd\""}}}}"#);
+        let refused = Json::parse(&text, 64).expect_err(key);
+        assert!(refused.message.contains("is reserved") && refused.offset == 9, "{refused}");
+    }
+    // As any other text it is what it says.
+    assert!(parse(r#"["$serde_json::private::RawValue"]"#).is_ok());
+}
+
 proptest! {
     #[test]
     fn canonical_text_reads_back_as_itself(json in any_json()) {

@@ -494,8 +494,8 @@ fn x_the_form_is_a_small_multiple_of_the_arguments_and_made_in_linear_time() {
     for text in texts {
         let args = Args::parse(&text).expect("arguments");
         let took = timed(&args);
-        // Anything that is not linear takes minutes here.
-        assert!(took.as_secs() < 20, "{took:?} for {}", &text[..40.min(text.floor_char_boundary(40))]);
+        // Anything that is not linear takes minutes here, also where nothing else runs.
+        assert!(took.as_secs() < 90, "{took:?} for {}", &text[..40.min(text.floor_char_boundary(40))]);
     }
 }
 

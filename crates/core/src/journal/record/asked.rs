@@ -55,6 +55,11 @@ impl Kind {
         })
     }
 
+    /// Whether several people may have to approve it: the first answer to a question is the answer.
+    pub(crate) fn takes_votes(self) -> bool {
+        matches!(self, Kind::Approval | Kind::InDoubt)
+    }
+
     fn is_approval(&self) -> bool {
         *self == Kind::Approval
     }

@@ -15,7 +15,7 @@ use crate::{
         reviewer::Reviewer,
     },
     journal::{
-        record::{Action, CallFinished, CallStatus, Interrupted, Kind, Millis, Record, after},
+        record::{Action, CallFinished, CallStatus, Interrupted, Millis, Record, after},
         schema::Words,
     },
     limits,
@@ -314,7 +314,7 @@ impl Open {
     #[must_use]
     pub fn quorum(&self) -> u32 {
         let quorum = self.asked.actions.iter().map(Action::quorum).max().unwrap_or(1);
-        if matches!(self.asked.kind, Kind::Approval | Kind::InDoubt) { quorum } else { 1 }
+        if self.asked.kind.takes_votes() { quorum } else { 1 }
     }
 
     /// The time of the next reminder, if there is one.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::record::{Block, MakeRoom, Record},
+    journal::record::{Block, MakeRoom, ModelResponded, Record, Usage},
     tokens,
 };
 
@@ -43,7 +43,7 @@ impl Window {
             Record::ModelResponded(answer) if answer.run.is_nested() => {}
             Record::CallFinished(finished) if finished.run.is_nested() => {}
             Record::ModelResponded(answer) if answer.usage.input_tokens > 0 => {
-                self.tokens = answer.usage.total();
+                self.tokens = counted(answer);
                 self.whole = true;
             }
             Record::ModelResponded(answer) => {
@@ -74,6 +74,13 @@ impl Window {
             _ => {}
         }
     }
+}
+
+/// The tokens of the conversation with an answer, as its provider counts them. Each call of an answer that was continued
+/// has read the whole conversation, which is there once; the average of what they read is no less than that.
+fn counted(answer: &ModelResponded) -> u64 {
+    let Usage { input_tokens, output_tokens, .. } = answer.usage;
+    input_tokens.div_ceil(u64::from(answer.continued) + 1).saturating_add(output_tokens)
 }
 
 /// The tokens of a block of a model's answer. Reasoning is hardly ever sent back to a model, so it counts nothing.

@@ -254,7 +254,7 @@ impl World {
             }
             Op::Revoke(i) if !self.state.sticky.is_empty() => {
                 let rule = self.state.sticky[i % self.state.sticky.len()].id;
-                self.commit(self.draft().revoke(rule, Some("ann".into())));
+                self.commit(self.draft().revoke(&[rule], Some(&"ann".into())));
             }
             Op::Rename(title) => {
                 let title = title.map(|n| Arc::from(format!("title {n}")));
@@ -319,7 +319,9 @@ impl World {
                     _ => serde_json::json!(null),
                 };
                 let reply = Reply::Resume(Raw::of(&value).expect("JSON"));
-                let input = DecideInput::new(open.asked.n, reply, Principal::trusted());
+                let user_edit_content = (*i % 3 == 2).then(|| "said beside it".into());
+                let asked = DecideInput::new(open.asked.n, reply, Principal::trusted());
+                let input = DecideInput { user_edit_content, ..asked };
                 let transition = resolve::decide(&self.state, self.now, input, &self.tools)?;
                 self.take(transition);
             }

@@ -30,9 +30,9 @@ use crate::{
     world::{World, ops},
 };
 
-/// Ordinary, gated and critical calls in one answer.
+/// Ordinary, gated and critical calls in one answer; some providers make ids that no question can be named by.
 const SCRIPT: &str = r#"{"turns":[
-    {"tool_calls":[{"name":"wipe","args":{"n":3}},{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]},
+    {"tool_calls":[{"id":"wipe#1","name":"wipe","args":{"n":3}},{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]},
     {"text":"{{ last_tool_result }}"}],"at_end":"repeat"}"#;
 
 async fn ask(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
@@ -41,7 +41,7 @@ async fn ask(ctx: Context<AgentState>) -> Result<AgentUpdate, NodeError> {
         call.name == "wipe" && call.stage == CallStage::MayRun
     };
     for call in ctx.state().calls().filter(critical) {
-        let yes: bool = ctx.interrupt(call.id, (call.name, call.args)).typed().role("admin").await;
+        let yes: bool = ctx.interrupt(call.name, (call.name, call.args)).typed().role("admin").await;
         if !yes {
             update = update.reject(call.id, None);
         }

@@ -140,7 +140,7 @@ pub(crate) async fn count(store: &Arc<dyn Store>, session: &str, kind: impl Fn(&
 
 /// The checkpoints, oldest first: each with its cause and its pending questions.
 pub(crate) async fn checkpoints(runtime: &Runtime, session: &str) -> Vec<(u64, String, Vec<String>)> {
-    let query = CheckpointQuery { cursor: None, limit: 1000 };
+    let query = CheckpointQuery { limit: Some(1000), ..CheckpointQuery::default() };
     let page = runtime.checkpoints(&me(), session, query).await.expect("checkpoints");
     page.rows.into_iter().rev().map(|one| (one.checkpoint, one.after, one.pending)).collect()
 }

@@ -269,7 +269,7 @@ async fn s6_a_decision_that_no_request_takes_is_refused_when_it_is_made() {
         state.approve_with(&question, &serde_json::json!({})),
         state.respond(&question, "A"),
         state.always_approve(&question),
-        state.always_reject(&question, None),
+        state.always_reject(&question),
         state.decide(&question, Decision::defer()),
     ];
     assert!(refused.iter().all(|said| matches!(said, Err(DecisionError::NeedsAnswer { .. }))), "{refused:?}");
@@ -284,7 +284,7 @@ async fn s6_a_decision_that_no_request_takes_is_refused_when_it_is_made() {
     // What each of them takes.
     state.reject(&question).expect("declined");
     state.reject_with(&one, "x".repeat(64 * 1024)).expect("rejected");
-    state.always_reject(&two, None).expect("rejected");
+    state.always_reject(&two).expect("rejected");
     assert_eq!(super::trusted().run(&agent, paused.state).await.expect("over").final_output, "done");
     assert!(ran(&done).is_empty());
 }

@@ -137,7 +137,7 @@ async fn s7_s13_a_standing_approval_does_not_decide_what_waits_of_a_tool_that_wa
         if approves {
             again.state.always_approve(&other).expect("approved");
         } else {
-            again.state.always_reject(&other, None).expect("rejected");
+            again.state.always_reject(&other).expect("rejected");
         }
         let after = run(&changed, again.state).await.expect("goes on");
         // A rejection counts whatever was shown; an approved call is requested again with the new tool.

@@ -140,7 +140,7 @@ async fn s7_r4_a_decision_for_the_rest_of_a_run_says_nothing_of_a_call_whose_out
     assert_eq!((lost.kind, next.kind, ran(&done).len()), (InterruptionKind::InDoubt, InterruptionKind::Approval, 1));
     let error = doubt.state.always_approve(&lost).expect_err("it is not approved at all");
     assert!(matches!(error, DecisionError::InDoubt { .. }), "{error}");
-    let error = doubt.state.always_reject(&lost, None).expect_err("this call alone").to_string();
+    let error = doubt.state.always_reject(&lost).expect_err("this call alone").to_string();
     assert!(error.ends_with(r#""always" goes with approve or reject of an ordinary action"#), "{error}");
     doubt.state.always_approve(&next).expect("approved");
     let left = run(&agent, doubt.state).await.expect("paused");

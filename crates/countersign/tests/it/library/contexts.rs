@@ -83,8 +83,8 @@ async fn s18_other_data_stays_where_the_store_has_the_session() {
         let agent = agent(&seen);
         let runner = Runner::new(in_store(&store, "s"));
         let begins = in_store(&store, "s").context(&json!("Ann")).expect("context");
-        let paused = runner.run_with(&agent, "go", begins).await.expect("paused");
-        let mut state = paused.state.with_context(&json!("Bob"), ContextStrategy::Merge).expect("context");
+        let mut state = runner.run_with(&agent, "go", begins).await.expect("paused").state;
+        state.set_context(&json!("Bob"), ContextStrategy::Merge).expect("context");
         loop {
             for item in &state.interruptions() {
                 state.approve(item).expect("approved");

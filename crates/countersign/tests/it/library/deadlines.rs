@@ -258,9 +258,9 @@ async fn s18_a_runtime_over_a_restored_store_sees_the_new_context() {
             Ok(context.context::<Value>().unwrap_or_default().to_string())
         });
     let agent = one(sees.entry().needs_approval(Approval::always()));
-    let paused = run(&agent, "go").await.expect("paused");
-    assert!(paused.state.state().no_context);
-    let state = paused.state.with_context(&json!({ "user": "Bob" }), ContextStrategy::Merge).expect("context");
+    let mut state = run(&agent, "go").await.expect("paused").state;
+    assert!(state.state().no_context);
+    state.set_context(&json!({ "user": "Bob" }), ContextStrategy::Merge).expect("context");
     let store = Arc::new(MemoryStore::new());
     state.save(&*store).await.expect("restored");
     let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");

@@ -121,7 +121,7 @@ async fn c32_a_standing_decision_counts_more_than_asking_first() {
     });
     let agent = Agent::new("Helper", script(&answers)).tool(entry);
     let mut paused = asked_first().run(&agent, "go").await.expect("paused");
-    paused.state.always_reject(&paused.interruptions[0], None).expect("rejected");
+    paused.state.always_reject(&paused.interruptions[0]).expect("rejected");
     let over = asked_first().run(&agent, paused.state).await.expect("over");
     assert_eq!((ids(&over).len(), ran(&done).len(), asked.load(Ordering::SeqCst)), (0, 0, 1));
 }

@@ -46,7 +46,9 @@ async fn s17_r4_a_state_and_its_clones_run_once_in_a_process() {
     let state = approved(&agent).await;
     let failed = run(&agent, &state).await.expect_err("the model is down");
     assert_eq!((failed.kind(), ran(&done).len()), (RunErrorKind::Model, 1));
-    for again in [state.clone(), state.clone().with_context(&1, Default::default()).expect("context"), state.clone()] {
+    let mut other = state.clone();
+    other.set_context(&1, Default::default()).expect("context");
+    for again in [state.clone(), other, state.clone()] {
         let refused = run(&agent, &again).await.expect_err("it ran");
         assert_eq!(refused.kind(), RunErrorKind::Claimed);
         let text = refused.to_string();

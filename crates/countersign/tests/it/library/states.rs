@@ -24,7 +24,7 @@ async fn j119_decisions_are_kept_in_the_text_word_for_word() {
     let agent = agent(&done);
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.reject_with(&item(&paused, "c1"), "no \u{202e} \"way\"\n").expect("rejected");
-    paused.state.always_reject(&item(&paused, "c2"), Some("never".to_owned())).expect("rejected");
+    paused.state.always_reject_with(&item(&paused, "c2"), "never").expect("rejected");
     paused.state.set_stamp("app 7");
     let text = paused.state.to_json();
     let state = RunState::from_json(&text).expect("read");
@@ -113,10 +113,16 @@ async fn j117_j118_a_new_context_keeps_decisions_or_drops_them() {
     paused.state.always_approve(&item(&paused, "c1")).expect("approved");
     let new = json!({ "user": "Bob" });
 
-    let merged = read(&paused.state).with_context(&new, ContextStrategy::Merge).expect("context");
+    let with = |state: &RunState, strategy: ContextStrategy| {
+        let mut state = read(state);
+        state.set_context(&new, strategy).expect("context");
+        state
+    };
+
+    let merged = with(&paused.state, ContextStrategy::Merge);
     assert_eq!(merged.context().read::<Value>().expect("context"), new);
     assert!(merged.decided(&item(&paused, "c1")).is_some());
-    let replaced = read(&paused.state).with_context(&new, ContextStrategy::Replace).expect("context");
+    let replaced = with(&paused.state, ContextStrategy::Replace);
     assert!(replaced.decided(&item(&paused, "c1")).is_none());
     let again = run(&agent, replaced).await.expect("paused");
     assert_eq!((ids(&again).len(), ran(&done).len()), (2, 0));
@@ -124,8 +130,30 @@ async fn j117_j118_a_new_context_keeps_decisions_or_drops_them() {
     // Rules of the run, too.
     let later = run(&agent, merged).await.expect("paused");
     assert_eq!(later.state.state().sticky.len(), 1);
-    let replaced = read(&later.state).with_context(&new, ContextStrategy::Replace).expect("context");
+    let replaced = with(&later.state, ContextStrategy::Replace);
     assert!(read(&replaced).state().sticky.is_empty());
+}
+
+/// Serialisers write `null` for a number that JSON lacks: a rule that reads a limit from the data would find none.
+#[tokio::test]
+async fn s18_data_that_would_be_read_as_something_else_is_refused_and_leaves_the_state_with_its_decisions() {
+    let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    let agent = agent(&Ran::default());
+    let first = Runner::new(RunConfig::new().context(&json!({ "limit": 5 })).expect("context"));
+    let mut state = first.run(&agent, "go").await.expect("paused").state;
+    let asked = state.interruptions();
+    state.approve(&asked[0]).expect("approved");
+    let nan = std::collections::BTreeMap::from([("limit", f64::NAN)]);
+    for (error, part) in [
+        (RunConfig::new().context(&nan).map(drop), "/limit: NaN is not a JSON number"),
+        (RunConfig::new().context(&deep).map(drop), "nested deeper"),
+        (state.set_context(&nan, ContextStrategy::Replace), "/limit: NaN is not a JSON number"),
+    ] {
+        let error = error.expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    assert_eq!(state.context().read::<Value>().expect("context"), json!({ "limit": 5 }));
+    assert!(state.decided(&asked[0]).is_some(), "no decision is lost with data that cannot be used");
 }
 
 #[tokio::test]
@@ -138,7 +166,8 @@ async fn j127_a_new_context_is_the_one_that_tools_see() {
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(sees);
     let first = Runner::new(RunConfig::new().context(&"Ann").expect("context"));
     let paused = first.run(&agent, "go").await.expect("paused");
-    let mut state = read(&paused.state).with_context(&"Bob", ContextStrategy::Merge).expect("context");
+    let mut state = read(&paused.state);
+    state.set_context(&"Bob", ContextStrategy::Merge).expect("context");
     state.approve(&paused.interruptions[0]).expect("approved");
     let over = run(&agent, state).await.expect("over");
     assert_eq!(told(&over)[2], "c1: Bob");

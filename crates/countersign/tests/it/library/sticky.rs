@@ -57,7 +57,7 @@ async fn d35_an_exact_approval_counts_more_than_a_standing_rejection() {
     let agent = agent(&done);
     let mut paused = run(&agent, "go").await.expect("paused");
     let (s, e) = (item(&paused, "s"), item(&paused, "e"));
-    paused.state.always_reject(&s, Some("never".to_owned())).expect("rejected");
+    paused.state.always_reject_with(&s, "never").expect("rejected");
     paused.state.approve(&e).expect("approved");
     let over = run(&agent, read(&paused.state)).await.expect("over");
     assert_eq!(ran(&done).len(), 1);
@@ -80,7 +80,7 @@ async fn d36_only_what_was_approved_runs_also_in_another_process() {
             paused.state.reject(&e).expect("rejected");
             r#"a {"n":1}"#
         } else {
-            paused.state.always_reject(&s, None).expect("rejected");
+            paused.state.always_reject(&s).expect("rejected");
             paused.state.approve(&e).expect("approved");
             r#"a {"n":2}"#
         };
@@ -94,7 +94,7 @@ async fn d37_the_message_of_a_standing_rejection_is_told_again() {
     let done = Ran::default();
     let agent = agent(&done);
     let mut paused = run(&agent, "go").await.expect("paused");
-    paused.state.always_reject(&paused.interruptions[0], Some("never".to_owned())).expect("rejected");
+    paused.state.always_reject_with(&paused.interruptions[0], "never").expect("rejected");
     let over = run(&agent, read(&paused.state)).await.expect("over");
     let never = told(&over).iter().filter(|line| line.ends_with(": never")).count();
     assert_eq!((never, ran(&done).len()), (4, 0), "the pending sibling, and the calls that came later");
@@ -140,7 +140,7 @@ async fn d43_standing_decisions_that_contradict_each_other_are_refused() {
     let mut paused = run(&agent, "go").await.expect("paused");
     let (s, e) = (item(&paused, "s"), item(&paused, "e"));
     paused.state.always_approve(&s).expect("approved");
-    let error = paused.state.always_reject(&e, None).expect_err("contradicts");
+    let error = paused.state.always_reject(&e).expect_err("contradicts");
     assert!(
         matches!(&error, DecisionError::Duplicate { call_id, before: "always approve", .. } if call_id == "e"),
         "{error}"
@@ -216,7 +216,7 @@ proptest! {
                     Word::Approve => paused.state.approve(&items[at]),
                     Word::Reject => paused.state.reject(&items[at]),
                     Word::AlwaysApprove => paused.state.always_approve(&items[at]),
-                    Word::AlwaysReject => paused.state.always_reject(&items[at], None),
+                    Word::AlwaysReject => paused.state.always_reject(&items[at]),
                     Word::Retract => {
                         paused.state.retract(&items[at]);
                         Ok(())

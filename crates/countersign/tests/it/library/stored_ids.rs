@@ -45,7 +45,7 @@ async fn r11_a_call_of_a_deleted_session_is_decided_by_no_id_and_nothing_takes_i
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let session = || store.session("s");
     session().say("Pay 1.").run(&agent()).await.expect("paused");
-    store.delete("s", None).await.expect("deleted");
+    store.delete("s", None, None).await.expect("deleted");
     for decided in decisions(session, "c1") {
         assert!(is_gone(&decided.run(&agent()).await));
     }

@@ -3,15 +3,19 @@
 use std::{fmt, sync::Arc};
 
 use countersign::{
-    Agent, Message, Principal, PrincipalKind, Sessions, StoredSession,
+    Agent, Always, Args, Decision, DecisionError, Message, Principal, PrincipalKind, Sessions, StoredSession,
     conversation::{Block, ToolUse},
     model::{Model, ModelEvent, ModelRequest, ModelResponse},
     policy::{Ask, PolicyRule, Then},
     run,
-    run::{ApprovalQuery, AuditError, NewMessage, Runtime},
+    run::{ApprovalQuery, AuditError, CheckpointQuery, EditedCall, ForkEdit, NewFork, NewMessage, Runtime},
     store::memory::MemoryStore,
     tool,
-    tool::{Approval, ToolContext, ToolEntry, ToolError, function},
+    tool::{
+        Approval, StreamRule, ToolContext, ToolEntry, ToolError,
+        builtin::{ComputerAction, each_action},
+        function,
+    },
 };
 use futures::StreamExt as _;
 
@@ -121,6 +125,31 @@ fn p1_what_a_program_must_name_has_a_name() {
     let rule = PolicyRule { then: Then::Ask(ask), ..PolicyRule::default() };
     assert!(rule.then.mistake().is_none());
     assert_eq!(ApprovalQuery::default().role, None);
+    let once = Decision::approve().always(Always::Arguments { until: None });
+    assert_ne!(once, Decision::approve());
+    let quiet = ToolEntry::from(search).stream(StreamRule { stream_tool_result: false, ..StreamRule::default() });
+    assert!(quiet.stream.stream_tool_use);
+    let clicks = each_action(|action| async move { Ok(matches!(action, ComputerAction::Click { .. })) });
+    assert!(matches!(Approval::when(Arc::new(clicks)).require, countersign_engine::tool::Require::When(_)));
+}
+
+/// A program of the library alone travels back in time.
+#[tokio::test]
+async fn g6_a_program_lists_checkpoints_and_forks_at_one_with_an_edited_call() {
+    let model = script(&[calls(&[("search", "c1", r#"{"search":"tea"}"#)]), text("{{ last_tool_result }}")]);
+    let agent = Agent::new("Helper", model).tool(ToolEntry::from(search).needs_approval(Approval::always()));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().expect("runtime");
+    let me = Principal::trusted();
+    runtime.run(&me, NewMessage::text("s", "go")).await.expect("asked");
+    let found = runtime.checkpoints(&me, "s", CheckpointQuery::default()).await.expect("checkpoints").rows;
+    let asked = found.iter().find(|at| !at.pending.is_empty()).expect("where it asked");
+    let args = Args::parse(r#"{"search":"milk"}"#).expect("args");
+    let call = EditedCall { tool_use_id: "c1".to_owned(), args, ..EditedCall::default() };
+    let edit = ForkEdit { calls: vec![call], ..ForkEdit::default() };
+    let fork = NewFork { checkpoint: Some(asked.checkpoint), edit, ..NewFork::default() };
+    let made = runtime.fork(&me, "s", fork).await.expect("forked");
+    let pending = runtime.approvals(&me, ApprovalQuery::default()).await.expect("inbox").rows;
+    assert_eq!(pending.len(), 2, "{:?}", made.session.session_id);
 }
 
 #[test]
@@ -132,4 +161,29 @@ fn x_what_is_shown_of_agents_and_requests_has_no_contents() {
     assert_eq!(format!("{request:?}"), r#"ModelRequest { session_id: "s", tools: [], .. }"#);
     let entry = ToolEntry::from(search).needs_approval(Approval::always());
     assert!(format!("{entry:?}").starts_with("ToolEntry { name: \"search\", approval: Approval { require: Always"));
+}
+
+/// A person may be shown them, and would decide on something that nothing comes of.
+#[tokio::test]
+async fn r1_an_argument_that_a_function_does_not_have_is_refused_and_not_dropped() {
+    let with_more = calls(&[("search", "c1", r#"{"search":"tea","country":"VN"}"#)]);
+    let model = script(&[with_more, calls(&[("search", "c2", r#"{"search":"tea"}"#)]), text("{{ last_tool_result }}")]);
+    let agent = Agent::new("Helper", model).tool(ToolEntry::from(search).needs_approval(Approval::always()));
+    let mut paused = run(&agent, "go").await.expect("paused");
+    assert_eq!(&*paused.interruptions[0].call_id, "c2", "the model has corrected it");
+    let edit = paused.state.approve_with(&paused.interruptions[0], &serde_json::json!({ "search": "tea", "limit": 5 }));
+    assert!(matches!(edit, Err(DecisionError::InvalidEdit { .. })), "{edit:?}");
+}
+
+/// The rest of the arguments.
+#[tool]
+async fn anything(what: String, #[serde(flatten)] more: serde_json::Map<String, serde_json::Value>) -> String {
+    format!("{what} {more:?}")
+}
+
+#[tokio::test]
+async fn s1_a_function_takes_any_other_argument_if_it_says_so() {
+    let model = script(&[calls(&[("anything", "c1", r#"{"what":"tea","n":1}"#)]), text("{{ last_tool_result }}")]);
+    let done = run(&Agent::new("Helper", model).tool(anything), "go").await.expect("run");
+    assert_eq!(done.final_output, r#"tea {"n": Number(1)}"#);
 }

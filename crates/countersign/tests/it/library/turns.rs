@@ -95,9 +95,8 @@ async fn g82_tokens_are_counted_over_pauses_and_never_twice() {
         for item in &result.interruptions {
             state.approve(item).expect("approved");
         }
-        result = run(&agent, state.with_context(&n, countersign::ContextStrategy::Merge).expect("context"))
-            .await
-            .expect("goes on");
+        state.set_context(&n, countersign::ContextStrategy::Merge).expect("context");
+        result = run(&agent, state).await.expect("goes on");
     }
     assert_eq!(result.usage.input_tokens, 30);
 }

@@ -12,7 +12,7 @@ async fn p4_a_fork_gives_no_approval_again_that_a_provider_was_told_of() {
     let runtime = by(&fake, Arc::new(MemoryStore::new()));
     approve(&runtime, &ask(&runtime).await).await;
     let me = Principal::trusted();
-    let query = CheckpointQuery { cursor: None, limit: 50 };
+    let query = CheckpointQuery { limit: Some(50), ..CheckpointQuery::default() };
     let points = runtime.checkpoints(&me, "s", query).await.expect("checkpoints").rows;
     for point in points.iter().filter(|point| matches!(&*point.after, "result" | "approval_sent")) {
         let id = format!("f{}", point.checkpoint);

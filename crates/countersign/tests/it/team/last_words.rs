@@ -1,6 +1,12 @@
 //! When a tool's result is the final output (spec S24).
 
-use countersign::{Args, Decision, Status, ToolUseBehavior};
+use std::sync::Arc;
+
+use countersign::{
+    Args, Decision, Status, ToolUseBehavior,
+    store::{Store, memory::MemoryStore},
+    tool::ToolEntry,
+};
 
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text};
 use crate::support::{Ledger, decide, send, stores};
@@ -72,6 +78,20 @@ async fn s24_an_edit_into_a_tool_that_ends_the_run_ends_it_and_one_out_of_it_doe
             assert_eq!((done.status, done.text.as_str()), (Status::Completed, words), "{kind}: {from}");
             assert_eq!(model.heard.lock().expect("heard").len(), asks, "{kind}: {from}");
         }
+    }
+}
+
+/// As its approvals are found under each of them (spec S14).
+#[tokio::test]
+async fn s24_s14_a_tool_ends_the_run_under_each_of_its_names() {
+    for (called, named) in [("stop", "older"), ("older", "stop"), ("older", "older")] {
+        let (ledger, store) = (Ledger::default(), Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+        let model = teller([vec![call("c1", called, "{}")], text("more")]);
+        let stop = ToolEntry { aliases: &["older"], ..free("stop", &ledger) };
+        let rule = ToolUseBehavior::StopAt(vec![named.into()]);
+        let runtime = runtime_of(&store, agent("A", &model).tool(stop).tool_use(rule));
+        let done = send(&runtime, "s", "go").await.expect("run");
+        assert_eq!((done.status, &*done.text), (Status::Completed, &*format!("ran {called} {{}}")), "{called} {named}");
     }
 }
 

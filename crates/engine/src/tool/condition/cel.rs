@@ -97,12 +97,11 @@ thread_local! {
 /// `type` and the conversions.
 ///
 /// Numbers: an integer argument is a CEL `int` (`uint` above the range of `int`) and is compared exactly. Any other
-/// number (82000.5, 1e2) is a `double`. `+ - * /` and `< <= > >=` also accept one of each: the integer is then
-/// converted to a double, which is an error if it cannot be represented exactly (beyond 2^53). `==` between an integer
-/// and a double compares as doubles.
+/// number (82000.5, 1e2) is a `double`. `+ - * /`, `< <= > >=`, `== !=` and `in` also accept one of each: the integer is
+/// then converted to a double, which is an error if it cannot be represented exactly (beyond 2^53).
 ///
 /// An error asks a person (spec P2): a missing argument (use `has(args.x)`), an overflow, a division by zero, a type
-/// mismatch, loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
+/// mismatch (also of `==`, `!=` and `in`, except with `null`), loops that take longer than [`EXPRESSION_TIME`], texts and lists of more than
 /// [`CONDITION_BYTES`](countersign_core::limits::CONDITION_BYTES) that it builds from the arguments.
 #[derive(Clone)]
 pub struct CelCondition {

@@ -95,6 +95,46 @@ fn p2_a_failed_evaluation_is_an_error() {
     assert!(ask("args.a * 2 > 1", &long).expect_err("error").len() < 1000);
 }
 
+/// In CEL they are unequal. A rule that is written with the wrong type would then never match, and let its calls run.
+#[test]
+fn p2_values_of_different_types_are_not_silently_unequal() {
+    let args = r#"{"n":100,"s":"100","b":true,"l":["a"],"o":{"k":1},"z":null,"big":9007199254740993}"#;
+    for rule in [
+        "args.n == '100'",
+        "args.s == 100",
+        "args.s != 100",
+        "args.b == 'true'",
+        "args.l == 'a'",
+        "user.roles == 'user'",
+        "args.n in ['100', '200']",
+        "args.s in [100]",
+        "1 in args.o",
+        "args.s in args.s",
+        "args.big == 9007199254740992.0",
+        "args.l.exists(i, i == 1)",
+        "args.l == [1]",
+        "args.o == {'k': '1'}",
+        "args.l in [[1]]",
+        "[args.big] == [9007199254740992.0]",
+    ] {
+        let error = ask(rule, args).expect_err(rule);
+        assert!(error.contains("can not be compared") || error.contains("cannot be held exactly"), "{rule}: {error}");
+    }
+    for rule in [
+        "args.n == 100.0 && args.n != 100.5 && args.n == 100u && !(args.n == 5u)",
+        "args.z == null && args.n != null && null != args.s && !(args.z == 'x')",
+        "args.n in [1, 100] && !(args.n in [1.5]) && 100.0 in [args.n] && !(args.n in [])",
+        "args.s in ['a', 100, '100'] && !(args.s in ['a', 100]) && !(args.s in [null])",
+        "'k' in args.o && !('x' in args.o) && 'user' in user.roles && !('a' in {})",
+        "type(args.s) == string && type(args.n) != string && args.l == ['a'] && args.o == {'k': 1.0}",
+        "args.n == '100' || args.n == 100",
+        "args.l != [1, 2] && args.o != {'x': 'y'} && [args.n, args.s] != ['100', 'x'] && [args.z] == [null]",
+        "args.l.exists_one(i, i == 'a') && args.l.filter(i, i == 'a') == args.l",
+    ] {
+        assert_eq!(ask(rule, args), Ok(true), "{rule}");
+    }
+}
+
 #[test]
 fn p1_unknown_names_are_refused_with_the_nearest_valid_one() {
     for (rule, message) in [

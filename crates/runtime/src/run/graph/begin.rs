@@ -188,7 +188,7 @@ impl Inner {
     /// The node of a task; `None` if it no longer exists.
     fn node_of(&self, state: &Arc<State>, run: &GraphRun, hot: &Hot, task: &Task) -> Option<(Node, Kind)> {
         let (graph, of) = if run.agent_loop {
-            let graph = self.agents.agent_loop_of(&state.agent)?;
+            let graph = self.agents.loop_of(state)?;
             (graph, Arc::new(AgentState::of(state)) as AnyState)
         } else {
             let frame = hot.frames.get(&task.frame)?;

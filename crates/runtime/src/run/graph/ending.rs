@@ -67,9 +67,9 @@ impl Op {
                 let is_asked = |known: &Question| !found.asks_again || known.answer.is_none();
                 asked.iter().any(|question| found.questions.get(&question.name).is_some_and(is_asked))
                     || lost.iter().any(|step| match found.steps.get(step) {
-                        Some(Step::Started) => false,
+                        Some(Step::Lost | Step::GivenUp(_) | Step::Again) => true,
                         Some(Step::Said(_)) => !found.asks_again,
-                        _ => true,
+                        Some(Step::Started | Step::Done(_)) | None => false,
                     })
             }),
             Op::States(_) => false,

@@ -93,7 +93,7 @@ impl Inner {
 
     /// Where an agent's loop continues after a node.
     pub(super) fn walk_on(&self, state: &Arc<State>, task: &Task, update: Option<&Raw>) -> Result<Then, NodeError> {
-        let graph = self.agents.agent_loop_of(&state.agent).ok_or_else(|| node_gone(&task.node))?;
+        let graph = self.agents.loop_of(state).ok_or_else(|| node_gone(&task.node))?;
         let run = state.run.as_ref().ok_or_else(|| node_gone(&task.node))?;
         let node = resolve(&*graph, &task.node).ok_or_else(|| node_gone(&task.node))?;
         let mut turn: AnyState = Arc::new(AgentState::of(state));

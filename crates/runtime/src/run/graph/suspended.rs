@@ -62,6 +62,6 @@ impl Inner {
 
     fn graph_that_runs(&self, state: &State) -> Option<Arc<dyn AnyGraph>> {
         let run = state.run.as_ref()?;
-        if run.agent_loop { self.agents.agent_loop_of(&state.agent) } else { self.graphs.get(&run.graph).cloned() }
+        if run.agent_loop { self.agents.loop_of(state) } else { self.graphs.get(&run.graph).cloned() }
     }
 }

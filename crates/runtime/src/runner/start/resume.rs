@@ -15,7 +15,7 @@ use countersign_core::{
     },
     locale::Text,
     number::{CallNo, InterruptionNo},
-    refusal::Code,
+    refusal::{Code, Refusal},
 };
 
 use super::{Session, Told};
@@ -141,6 +141,11 @@ impl Session {
     }
 
     async fn go_on_from(&mut self, state: &mut RunState, follow: bool) -> Result<(), Stopped> {
+        if let Some(run) = state.state().run.as_ref().filter(|run| !run.agent_loop) {
+            let what =
+                format!("the session runs the graph {:?}: run its state with that graph, not an agent", run.graph);
+            return Err(Refusal::new(Code::InvalidMessage, what).into());
+        }
         let at = self.runtime.inner.now();
         let taken = self.claim(state).await?;
         self.from = state.state().pos;

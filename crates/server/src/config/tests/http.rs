@@ -67,7 +67,7 @@ fn m2_what_is_wrong_with_a_request_is_said_with_its_line_and_what_would_be_right
         ),
         (
             "method = \"GET\"\nurl = \"http://h/{{ env.EMPTY }}\"",
-            r#"8: "url" in [tools.t.http] names the environment variable EMPTY, which is not set"#,
+            r#"8: "url" in [tools.t.http] names the environment variable EMPTY, which is set, but empty or not in UTF-8"#,
         ),
         (
             "method = \"GET\"\nurl = \"http://h/\"\n[tools.t.http.headers]\nA = \"1\"\n\"a b\" = \"2\"",

@@ -178,7 +178,7 @@ fn c_each_mistake_is_told_with_its_line() {
         ),
         (
             "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"EMPTY\"",
-            r#"8: "token_env" in [[auth.tokens]] names the environment variable EMPTY, which is not set"#,
+            r#"8: "token_env" in [[auth.tokens]] names the environment variable EMPTY, which is set, but empty or not in UTF-8"#,
         ),
         ("[[auth.tokens]]\nsubject = \"a\"", r#"6: missing "token_env" or "token_sha256" in [[auth.tokens]]"#),
         (
@@ -399,6 +399,11 @@ fn c_each_mistake_in_a_tool_is_told_with_its_line() {
             "approval = { allowed_decisions = [\"defer\"] }",
             r#"8: "allowed_decisions" in [tools.t.approval] must have one of "approve", "reject", "edit" and "respond""#,
         ),
+        (
+            "approval = { require = false, levels = [\"a\"] }",
+            r#"8: "levels" in [tools.t.approval] cannot be combined with "require = false": nobody is asked"#,
+        ),
+        ("cwd = \"\"", r#"8: "cwd" in [tools.t] must not be empty; "." is the folder of this file"#),
         ("approval = { levels = [] }", r#"8: "levels" in [tools.t.approval] must name at least one role"#),
         ("approval = { levels = [\"a\", \"a\"] }", r#"8: "levels" in [tools.t.approval] has "a" twice"#),
         (

@@ -65,7 +65,7 @@ fn x_an_address_that_is_a_secret_is_warned_of_without_tls() {
 
 #[cfg(feature = "postgres")]
 #[test]
-fn x_a_password_of_a_database_that_may_be_sent_without_tls_is_warned_of() {
+fn x_a_password_of_a_database_that_is_in_the_file_or_may_be_sent_without_tls_is_warned_of() {
     let of = |store: &str| warnings(&format!("{MINIMAL}[store]\n{store}\n"));
     let told = |key: &str, host: &str| {
         format!(
@@ -73,17 +73,24 @@ fn x_a_password_of_a_database_that_may_be_sent_without_tls_is_warned_of() {
              add sslmode=require"
         )
     };
+    // Whatever the file's permissions are, programs of tools run as the user that reads it.
+    let written = |key: &str| {
+        format!(
+            "\"{key}\" in [store] has its password in this file; put it into a variable, and name that with \"password_env\""
+        )
+    };
     let password = "password_env = \"BOB_TOKEN\"";
     for mode in ["", "?sslmode=prefer", "?sslmode=disable"] {
         assert_eq!(of(&format!("url = \"postgres://a@db/x{mode}\"\n{password}")), [told("url", "db")]);
-        assert_eq!(of(&format!("url = \"postgres://a:b@db/x{mode}\"")), [told("url", "db")]);
+        assert_eq!(of(&format!("url = \"postgres://a:b@db/x{mode}\"")), [written("url"), told("url", "db")]);
     }
     assert_eq!(of(&format!("url = \"postgres://a@localhost,db/x\"\n{password}")), [told("url", "db")]);
     let pooled = |url: &str, past: &str| {
         of(&format!("url = \"postgres://{url}\"\npooled = true\ndirect_url = \"postgres://{past}\""))
     };
-    assert_eq!(pooled("a@pooler/x", "a:b@db/x"), [told("direct_url", "db")]);
-    assert_eq!(pooled("a:b@pooler/x", "a@db/x"), [told("url", "pooler")]);
+    assert_eq!(pooled("a@pooler/x", "a:b@db/x"), [written("direct_url"), told("direct_url", "db")]);
+    assert_eq!(pooled("a:b@pooler/x", "a@db/x"), [written("url"), told("url", "pooler")]);
+    assert_eq!(of("url = \"postgres://a:b@db/x?sslmode=require\""), [written("url")]);
     for fine in
         ["postgres://a@db/x?sslmode=require", "postgres://a@db/x?sslmode=verify-full", "postgres://a@127.0.0.1/x"]
     {

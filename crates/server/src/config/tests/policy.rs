@@ -206,6 +206,10 @@ fn p1_each_mistake_in_a_rule_is_told_with_its_line() {
             r#"23: "role" in [[policy.rules]] cannot be "user": everybody who asks is the user; leave it out to match all"#,
         ),
         (
+            "deny = true\ntool = [\"pay\", \"ask_user_question\"]",
+            r#"23: "tool" in [[policy.rules]] names "ask_user_question", which has nothing to approve: no rule matches it"#,
+        ),
+        (
             "require = true\nhints = { readonly = true }",
             r#"23: unknown key "readonly" in [policy.rules.hints]; did you mean "read_only"?"#,
         ),

@@ -58,6 +58,23 @@ fn u4_a_mail_server_with_tls_contradicts_none_at_its_line_whichever_key_names_th
 }
 
 #[test]
+fn u4_links_to_an_address_that_leads_nowhere_are_warned_of() {
+    let warnings = |server: &str| {
+        let token = "[[auth.tokens]]\nsubject = \"a\"\ntoken_env = \"ALICE_TOKEN\"\n";
+        let text = format!("{}\n{token}[server]\n{server}", with("url_env = \"HOOK_URL\"\nformat = \"slack\""));
+        super::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}")).warnings
+    };
+    for listen in ["0.0.0.0:7410", "[::]:7410"] {
+        let told = warnings(&format!("listen = \"{listen}\""));
+        let link = format!("link to http://{listen}, which is no address of the console");
+        assert!(told.len() == 1 && told[0].message.contains(&link), "{told:?}");
+        let known = format!("listen = \"{listen}\"\npublic_url = \"https://a.example.com\"");
+        assert_eq!(warnings(&known), []);
+    }
+    assert_eq!(warnings("listen = \"10.0.0.7:7410\""), []);
+}
+
+#[test]
 fn u4_mistakes_in_a_webhook_are_named() {
     for (section, expected) in [
         ("secret_env = [\"HOOK_SECRET\"]", "\"url\" or \"url_env\""),
@@ -89,6 +106,11 @@ fn u4_mistakes_in_a_webhook_are_named() {
         ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nsecret_env = [\"HOOK_SECRET\"]", "means nothing to this format"),
         ("url_env = \"HOOK_URL\"\nformat = \"discord\"", "\"discord\""),
         ("url_env = \"HOOK_URL\"\nformat = \"slack\"\nmax_attempts = 11", "1 to 10 attempts"),
+        // No session is of such a tenant, so nothing would ever be sent.
+        (
+            "url_env = \"HOOK_URL\"\nformat = \"slack\"\ntenant = \"\"",
+            "\"tenant\" in [webhooks.desk] must have 1 to 128",
+        ),
     ] {
         let told = lines(&with(section));
         assert_eq!(told.len(), 1, "{section}: {told:?}");

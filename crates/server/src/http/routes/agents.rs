@@ -28,7 +28,13 @@ pub(super) const ROUTES: &[Route] = &[
         summary: "The graph an agent runs on.",
         parameters: &[query("session_id", Kind::Text, "Mark this session's position."), FORMAT],
         answers: &[json(200, "The graph.", of::<graphs::AgentGraph>), AS_MERMAID, AS_DOT],
-        refusals: &[Code::UnknownAgent, Code::InvalidSessionId, Code::SessionNotFound, Code::SessionDeleted],
+        refusals: &[
+            Code::UnknownAgent,
+            Code::InvalidSessionId,
+            Code::SessionNotFound,
+            Code::SessionDeleted,
+            Code::StoreUnavailable,
+        ],
         handler: || get(graphs::of_agent),
         ..GET
     },
@@ -56,7 +62,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "startRun",
         summary: "Starts a graph run in a session; it continues in the background.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<runs::StartRun>),
+        body: body::<runs::StartRun>(),
         answers: &[
             json(201, "The session of the run.", of::<SessionView>),
             json(200, "The session of the run that the same request started before.", of::<SessionView>),

@@ -7,7 +7,7 @@ use countersign_runtime::run::{GraphView, SessionView, StateView, TurnOutcome};
 use super::{
     super::{
         events, graphs, history, past,
-        route::{GET, Kind, Route, body, header, json, of, other, query},
+        route::{GET, Kind, Route, body, header, json, of, optional_body, other, query},
         runs, sessions,
     },
     shared::{AS_DOT, AS_MERMAID, CURSOR, EVENTS, FORMAT, IDEMPOTENCY_KEY, LIMIT, LIST, PAST, SESSION, STATUSES},
@@ -34,7 +34,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "createSession",
         summary: "Creates a session. If one of the caller's own has its id already, answers with that as it is; with an idempotency key only if it was created with the same content.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<sessions::CreateSession>),
+        body: optional_body::<sessions::CreateSession>(),
         answers: &[
             json(201, "The session was created.", of::<SessionView>),
             json(200, "The session existed already.", of::<SessionView>),
@@ -83,7 +83,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "changeSession",
         summary: "Gives a session a title, or restores its automatic one. The last change wins.",
         parameters: &[],
-        body: Some(body::<sessions::ChangeSession>),
+        body: body::<sessions::ChangeSession>(),
         answers: &[json(200, "The session as it is now.", of::<SessionView>)],
         refusals: &[
             Code::BadJson,
@@ -117,14 +117,15 @@ pub(super) const ROUTES: &[Route] = &[
         id: "sendMessage",
         summary: "Sends a message, and answers when the turn pauses or ends; or streams its events.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<sessions::PostMessage>),
+        body: body::<sessions::PostMessage>(),
         answers: &[
             json(200, "The turn's status.", of::<TurnOutcome>),
             other(
                 200,
                 "With Accept: text/event-stream the events of the turn as they come, until it pauses or ends. For a message that \
                  was sent before (its request_id is known) it begins with what comes next, and has nothing once the turn has \
-                 paused or ended: continue with GET /v1/sessions/{session_id}/events after the last seq that was seen.",
+                 paused or ended: continue with GET /v1/sessions/{session_id}/events after the last seq that was seen. A stream \
+                 that ends earlier has an error as its last event, such as shutting_down.",
                 EVENTS,
             ),
         ],
@@ -153,7 +154,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "cancelTurn",
         summary: "Cancels the turn; pending requests are resolved as cancelled.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<sessions::CancelTurn>),
+        body: optional_body::<sessions::CancelTurn>(),
         answers: &[json(200, "The session.", of::<SessionView>)],
         refusals: &[
             Code::InvalidSessionId,
@@ -185,7 +186,12 @@ pub(super) const ROUTES: &[Route] = &[
             ),
             header("Last-Event-ID", "The same as after; it overrides after and last."),
         ],
-        answers: &[other(200, "Events; each id is the event's seq.", EVENTS)],
+        answers: &[other(
+            200,
+            "Events; each id is the event's seq. If the stream cannot continue, the last event is an error, such as \
+             shutting_down.",
+            EVENTS,
+        )],
         refusals: &[
             Code::InvalidMessage,
             Code::InvalidSessionId,
@@ -230,7 +236,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "editState",
         summary: "Edits the state of a paused, failed or finished graph run, as a node's update would.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<runs::EditState>),
+        body: body::<runs::EditState>(),
         answers: &[json(200, "The state as it is now.", of::<StateView>)],
         refusals: &[
             Code::BadJson,
@@ -253,7 +259,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "retrySession",
         summary: "Retries a failed turn or graph run: what failed runs again, what is done stays done.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<runs::Retry>),
+        body: optional_body::<runs::Retry>(),
         answers: &[json(200, "The session.", of::<SessionView>)],
         refusals: &[
             Code::BadJson,
@@ -297,7 +303,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "forkSession",
         summary: "Creates a new session with this one's past up to a checkpoint. This one is not changed.",
         parameters: &[IDEMPOTENCY_KEY],
-        body: Some(body::<past::ForkSession>),
+        body: optional_body::<past::ForkSession>(),
         answers: &[
             json(201, "The new session.", of::<SessionView>),
             json(200, "The session that the same request created before.", of::<SessionView>),

@@ -1,10 +1,17 @@
 //! The writer: what it syncs, and what closes it.
 
-use super::{super::copy::Piece, *};
+use super::{
+    super::{apply::Delete, copy::Piece},
+    *,
+};
 
 fn thread<'w>(path: &std::path::Path, values: &'w Values, broken: &'w Broken) -> Thread<'w> {
     let conn = super::super::schema::made(path);
     Thread::new(conn, values, broken, Box::leak(Box::default()))
+}
+
+fn delete(session_id: &str) -> Op {
+    Op::Delete(Box::new(Delete::of(session_id, None, None)), AtomicI64::default())
 }
 
 /// Unsynced writes are on the disk when a caller waits for a sync, and soon even if none does.
@@ -74,7 +81,7 @@ fn r3_only_a_commit_that_has_written_counts_as_a_sync() {
     let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
     let mut thread = thread(&dir.path().join("t.db"), &values, &broken);
     let begin = || Op::Begin(Arc::default(), "s".into());
-    let nothing = || Op::Delete("none".into(), None, AtomicI64::new(0));
+    let nothing = || delete("none");
     group(&mut thread, vec![begin()]);
     assert!(thread.unsynced.is_some(), "it is written");
     group(&mut thread, vec![nothing()]);
@@ -121,11 +128,7 @@ fn r9_the_number_of_an_ended_fork_is_never_reused() {
                VALUES (?1, 'f', 1, 'a', 'completed', 1, 1, '[]', 1)";
     thread.conn.execute(sql, [ended]).expect("a session");
     let second = Arc::<AtomicI64>::default();
-    let ops = vec![
-        Op::GiveUp(first.clone()),
-        Op::Delete("f".into(), None, AtomicI64::default()),
-        Op::Begin(second.clone(), "g".into()),
-    ];
+    let ops = vec![Op::GiveUp(first.clone()), delete("f"), Op::Begin(second.clone(), "g".into())];
     assert!(group(&mut thread, ops).iter().all(Result::is_ok));
     assert_ne!(second.load(Ordering::SeqCst), ended);
     let piece = |number: &AtomicI64| Op::Piece(Piece::of_one(number.load(Ordering::SeqCst)));
@@ -154,9 +157,8 @@ fn r9_a_deleted_session_is_gone_at_once_and_its_entries_in_pieces() {
     let sql = "INSERT INTO sessions (number, id, pos, agent, status, created_at, updated_at, pending, format)
                VALUES (?1, 'f', 1200, 'a', 'completed', 1, 1, '[]', 1)";
     first.conn.execute(sql, [row]).expect("a session");
-    let delete = || vec![Op::Delete("f".into(), None, AtomicI64::default())];
-    assert!(group(&mut first, delete()).remove(0).expect("deleted"));
-    assert!(!group(&mut first, delete()).remove(0).expect("once"));
+    assert!(group(&mut first, vec![delete("f")]).remove(0).expect("deleted"));
+    assert!(!group(&mut first, vec![delete("f")]).remove(0).expect("once"));
     assert_eq!(entries(&first, &number), 1200);
     assert!(first.remove());
     assert_eq!(entries(&first, &number), 1200 - 512);

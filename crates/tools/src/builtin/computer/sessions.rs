@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
 use super::{Chromium, ChromiumComputer, Environment, actions, fits, named, perform};
-use countersign_engine::tool::{CallFacts, Previewer, Tool, ToolEntry, ToolError};
+use countersign_engine::tool::{CallFacts, Previewer, Tool, ToolEntry, ToolError, order::Order};
 
 /// How long a browser may be unused before it ends.
 const IDLE: Duration = Duration::from_secs(15 * 60);
@@ -42,6 +42,8 @@ struct Browsers {
     chromium: Chromium,
     most: usize,
     open: Mutex<Vec<Arc<Open>>>,
+    /// The order of a session's calls, under both names of the tool.
+    order: Order,
 }
 
 /// A session's browser.
@@ -119,7 +121,12 @@ impl ChromiumSessions {
     /// Starts such browsers, at most this many at a time.
     #[must_use]
     pub fn new(chromium: Chromium, most: usize) -> ChromiumSessions {
-        ChromiumSessions(Arc::new(Browsers { chromium, most: most.max(1), open: Mutex::default() }))
+        ChromiumSessions(Arc::new(Browsers {
+            chromium,
+            most: most.max(1),
+            open: Mutex::default(),
+            order: Order::default(),
+        }))
     }
 
     /// The tool under this name, [`super::COMPUTER`] or [`super::COMPUTER_USE_PREVIEW`]; the other one is its alias. A
@@ -127,7 +134,7 @@ impl ChromiumSessions {
     #[must_use]
     pub fn entry(&self, name: &str) -> ToolEntry {
         let tool = Arc::new(SessionTool(self.0.clone()));
-        named(name, Environment::Browser, self.0.chromium.dimensions(), tool)
+        named(name, Environment::Browser, self.0.chromium.dimensions(), tool).in_order(self.0.order.clone())
     }
 }
 
@@ -346,7 +353,7 @@ mod tests {
     /// Such as between a look at its page and its turn.
     #[tokio::test]
     async fn s14_a_browser_that_just_comes_into_use_is_not_ended_as_idle() {
-        let browsers = Arc::new(Browsers { chromium: Chromium::new("none"), most: 1, open: Mutex::default() });
+        let browsers = ChromiumSessions::new(Chromium::new("none"), 1).0;
         let used = browsers.place("s").expect("a slot");
         let idle = used.clone();
         assert!(!browsers.forget_unused(&idle) && browsers.find("s").is_some());

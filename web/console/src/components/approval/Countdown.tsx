@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
-import { clockText } from "../../lib/time.js";
+import { clockText } from "../../lib/clock.js";
 import { useNow } from "../../lib/useNow.js";
 import { Icon } from "../Icon.js";
 
@@ -21,12 +21,12 @@ interface Props {
 const SPOKEN = [300, 60, 20];
 
 export function Countdown({ expiresAt, totalSeconds, compact, after, subject }: Props) {
-  const { t } = useI18n();
+  const { t, language } = useI18n();
   const left = Date.parse(expiresAt) - useNow(500);
   useSpokenWarnings(left, subject);
   if (Number.isNaN(left)) return null;
 
-  const text = left <= 0 ? t("time.up") : t("time.left", { time: clockText(left) });
+  const text = left <= 0 ? t("time.up") : t("time.left", { time: clockText(left, language) });
   const share = totalSeconds ? Math.min(1, Math.max(0, left / (totalSeconds * 1000))) : undefined;
   const urgent = left <= 20_000 || (share !== undefined && share < 0.2);
   if (compact) {
@@ -56,11 +56,11 @@ export function Countdown({ expiresAt, totalSeconds, compact, after, subject }: 
 }
 
 function useSpokenWarnings(left: number, subject: string | undefined): void {
-  const { t } = useI18n();
+  const { t, language } = useI18n();
   const before = useRef(left);
   useEffect(() => {
     const crossed = SPOKEN.find((s) => before.current > s * 1000 && left <= s * 1000 && left > 0);
     before.current = left;
-    if (crossed !== undefined && subject) announce(t("time.announce", { time: clockText(left), tool: subject }));
-  }, [left, t, subject]);
+    if (crossed !== undefined && subject) announce(t("time.announce", { time: clockText(left, language), tool: subject }));
+  }, [left, t, language, subject]);
 }

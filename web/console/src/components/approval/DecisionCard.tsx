@@ -108,7 +108,7 @@ export function DecisionCard({ approval, replying }: PendingProps) {
           }}
         />
       ))}
-      {!others && <Comment comment={deciding.comment} disabled={busy} onChange={deciding.setComment} />}
+      {!others && !approval.step && <Comment comment={deciding.comment} disabled={busy} onChange={deciding.setComment} />}
       {!single && !others && (
         <div className="card-foot">
           <span className="hint">

@@ -43,7 +43,9 @@ export function People({ approval, bar }: { approval: ApprovalView; bar: Bar | u
       {steps && (
         <ol className="people-steps">
           {levels.map((name, i) => {
-            const state = i + 1 < level ? "done" : i + 1 === level ? "now" : "next";
+            // Of a call whose outcome is unknown the last level is asked first.
+            const isDone = approval.kind === "in_doubt" ? i + 1 > level : i + 1 < level;
+            const state = i + 1 === level ? "now" : isDone ? "done" : "next";
             return (
               <li key={name} data-state={state} aria-current={state === "now" ? "step" : undefined}>
                 {state === "done" && <Icon name="check" />}

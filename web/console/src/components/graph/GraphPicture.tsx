@@ -2,6 +2,7 @@ import { useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Drawing, Position } from "@countersign/client";
 import { visibleText } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
+import { inWords } from "../../lib/graphWords.js";
 import { layout, LINE_HEIGHT, pathOf, shapeOf, type Box, type Line } from "../../lib/graph.js";
 import { Icon } from "../Icon.js";
 
@@ -9,10 +10,10 @@ const STEP = 1.25;
 const [SMALLEST, LARGEST] = [0.2, 3];
 
 export default function GraphPicture({ drawing, text }: { drawing: Drawing; text: string }) {
-  const { t } = useI18n();
+  const { t, language } = useI18n();
   const box = useRef<HTMLDivElement>(null);
   const arrow = useId();
-  const paper = useMemo(() => layout(drawing), [shapeOf(drawing)]);
+  const paper = useMemo(() => layout(inWords(drawing, language)), [shapeOf(drawing), language]);
   const positions = new Map(drawing.current.map((one) => [one.node, one]));
   const [fit, setFit] = useState(1);
   /** Undefined: as large as fits. */

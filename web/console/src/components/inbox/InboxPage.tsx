@@ -1,6 +1,7 @@
 /** All pending requests, across sessions: the list, its filters, and beside it the open request. */
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { CountersignError, type ListedApproval } from "@countersign/client";
+import { settlingOf, useCardsSettle } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { fitsBulk, type BulkChoice } from "../../lib/bulk.js";
@@ -8,6 +9,7 @@ import type { InboxQuery } from "../../lib/inbox.js";
 import { nextAfter, stepFrom } from "../../lib/listing.js";
 import { readLocal, writeLocal } from "../../lib/storage.js";
 import { timeText } from "../../lib/time.js";
+import { client } from "../../state/connection.js";
 import { bringBack, putOffRequest } from "../../state/later.js";
 import { waiting } from "../../state/lists.js";
 import { useWaiting } from "../../state/me.js";
@@ -27,7 +29,6 @@ import { KeyHelp } from "./KeyHelp.js";
 import { Nothing } from "./Nothing.js";
 import { useInboxKeys } from "./useInboxKeys.js";
 import { useChosen, useListing, type Chosen, type Listing } from "./useListing.js";
-import { useSettling } from "./useSettling.js";
 
 const KEYS_OFF = "keys-off";
 
@@ -91,7 +92,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
           </button>
         }
       />
-      <div className="inbox" data-open={open !== undefined || undefined}>
+      <div className="inbox" data-open={open !== undefined || undefined} data-settling={walk.settling || undefined}>
         <div className="inbox-head" ref={head}>
           <InboxTabs query={query} listing={listing} />
           <InboxFilters query={query} rows={listing.tabs[query.tab]} onChange={change} />
@@ -118,7 +119,6 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
           of={order.length}
           putOff={open !== undefined && putOff.has(open)}
           stored={walk.stored}
-          settling={walk.settling}
           onStep={walk.step}
           onLater={walk.later}
           onBack={() => walk.go(undefined)}
@@ -198,7 +198,8 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
   });
   const row = useWaiting().requests.find((one) => one.approvalKey === open);
   const [stored, setStored] = useState<Stored>();
-  const [settling, settle] = useSettling();
+  const settling = useCardsSettle(client);
+  const { settle } = settlingOf(client);
   useEffect(() => {
     if (open !== undefined) document.getElementById(rowId(open))?.scrollIntoView({ block: "nearest" });
   }, [open]);
@@ -232,9 +233,10 @@ function useWalk({ open }: InboxQuery, listing: Listing, list: { current: HTMLEl
     announce(opened() === approvalKey ? `${said} ${goOn(approvalKey)}` : said);
   };
   const later = () => {
-    if (!row) return;
+    if (!row || settling) return;
     if (listing.putOff.has(row.approvalKey)) {
       bringBack(row.approvalKey);
+      settle();
       return announce(t("inbox.broughtBack"));
     }
     const until = timeText(putOffRequest(row), language);

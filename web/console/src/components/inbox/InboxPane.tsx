@@ -19,8 +19,6 @@ interface Props {
   of: number;
   putOff: boolean;
   stored: Stored | undefined;
-  /** Whether it has just taken the place of another. */
-  settling: boolean;
   onStep: (by: 1 | -1) => void;
   onLater: () => void;
   onBack: () => void;
@@ -28,11 +26,11 @@ interface Props {
 }
 
 /** The part beside the list: the open request, and the one decided before it. */
-export function InboxPane({ query, row, place, of, putOff, stored, settling, onStep, onLater, onBack, onSent }: Props) {
+export function InboxPane({ query, row, place, of, putOff, stored, onStep, onLater, onBack, onSent }: Props) {
   const { t } = useI18n();
   const { open } = query;
   return (
-    <div className="inbox-pane" role="region" aria-label={t("inbox.pane")} data-settling={settling || undefined}>
+    <div className="inbox-pane" role="region" aria-label={t("inbox.pane")}>
       {open !== undefined && (
         <div className="inbox-pane-head">
           <button type="button" className="button quiet small inbox-back" onClick={onBack}>

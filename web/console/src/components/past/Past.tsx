@@ -9,6 +9,7 @@ import { itemsAt } from "../../lib/past.js";
 import { usePages } from "../../lib/usePages.js";
 import { useRequest } from "../../lib/useRequest.js";
 import { http } from "../../state/connection.js";
+import { useIsForeign, useTakesMessages } from "../../state/offers.js";
 import { openSession, route } from "../../state/route.js";
 import { sessions } from "../../state/sessions.js";
 import { Dialog } from "../Dialog.js";
@@ -35,6 +36,8 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
   );
   const { rows, more, error, retry } = usePages(read);
   const { busy, error: refused, run } = useRequest();
+  const foreign = useIsForeign(sessionId);
+  const takesMessages = useTakesMessages(sessionId);
 
   // The conversation is read as far back as the points go.
   const [unread, setUnread] = useState<CountersignError>();
@@ -73,7 +76,7 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
   return (
     <Dialog heading={t("past.heading")} busy={busy} onClose={onClose}>
       <div className="past">
-        <p className="muted">{t("past.intro")}</p>
+        {!foreign && <p className="muted">{t("past.intro")}</p>}
         <Refused error={error ?? unread ?? refused} onRetry={error ? retry : unread && readEarlier} />
         {/* Why the server refuses a changed call, which that sentence leaves out. */}
         {refused?.code === "invalid_edit" && (
@@ -83,7 +86,14 @@ export function Past({ sessionId, onClose }: { sessionId: string; onClose: () =>
         )}
         <ul className="past-list" aria-label={t("past.heading")}>
           {rows?.map((point) => (
-            <Point key={point.checkpoint} view={view} point={point} busy={busy} onFork={(edit) => void fork(point, edit)} />
+            <Point
+              key={point.checkpoint}
+              view={view}
+              point={point}
+              busy={busy}
+              takesMessages={takesMessages}
+              onFork={foreign ? undefined : (edit) => void fork(point, edit)}
+            />
           ))}
         </ul>
         {more && (

@@ -23,10 +23,12 @@ interface Props {
   view: SessionView;
   point: Checkpoint;
   busy: boolean;
-  onFork: (edit?: ForkRequest["edit"]) => void;
+  takesMessages: boolean;
+  /** Absent: the session is somebody else's, who alone may continue it. */
+  onFork: ((edit?: ForkRequest["edit"]) => void) | undefined;
 }
 
-export function Point({ view, point, busy, onFork }: Props) {
+export function Point({ view, point, busy, takesMessages, onFork }: Props) {
   const { t, language } = useI18n();
   const id = useId();
   const now = useNow(30_000);
@@ -55,14 +57,16 @@ export function Point({ view, point, busy, onFork }: Props) {
           {point.pending.length > 0 && ` · ${t("past.waited", { n: point.pending.length })}`}
         </span>
       </span>
-      <button type="button" className="button small" disabled={busy} aria-label={t("past.forkFrom", { what })} onClick={() => onFork()}>
-        {t("past.fork")}
-      </button>
+      {onFork && (
+        <button type="button" className="button small" disabled={busy} aria-label={t("past.forkFrom", { what })} onClick={() => onFork()}>
+          {t("past.fork")}
+        </button>
+      )}
       <div id={id} className="past-open-body" hidden={!open}>
         {open && (
           <>
             <Preview view={view} point={point} />
-            {isHere(view, point) && <PointEdit editable={editableAt(view, point)} busy={busy} onFork={onFork} />}
+            {onFork && isHere(view, point) && <PointEdit editable={editableAt(view, point, takesMessages)} busy={busy} onFork={onFork} />}
           </>
         )}
       </div>
@@ -79,7 +83,10 @@ const NAMED = ["message", "decision"];
 /** What had happened there, and who had done it: only this person's own actions are called theirs. */
 function whatText({ after, by }: Pick<Checkpoint, "after" | "by">, me: Me, t: Translate): string {
   if (after === "message") return isOwn(by, me) ? t("past.yourMessage") : t("past.message", { name: personName(by, t) });
-  if (after === "decision") return by !== undefined && by === me.name ? t("past.yourDecision") : t("past.decision", { name: personName(by, t) });
+  if (after === "decision") {
+    if (by === undefined) return t("past.decisionNameless");
+    return by === me.name ? t("past.yourDecision") : t("past.decision", { name: visibleText(by) });
+  }
   const key = `past.after.${after}`;
   return isMessageKey(key) ? t(key) : after;
 }

@@ -81,6 +81,7 @@ export type AuditBody =
   | AuditReminded
   | AuditDecidedUnasked
   | AuditRuleRevoked
+  | AuditSessionDeleted
   | AuditFinished
   | AuditOutcomeUnknown
   | AuditToolChanged
@@ -108,6 +109,12 @@ export type AuditDecidedBy = DecidedByRule | DecidedByProgram;
  * - `deny`: It does not run.
  */
 export type AuditVerdict = "allow" | "ask" | "deny" | (string & {});
+/**
+ * Why a session was deleted.
+ * - `requested`: Somebody asked for it.
+ * - `expired`: It had been unused for as long as sessions are kept.
+ */
+export type AuditDeleted = "requested" | "expired" | (string & {});
 export type CallStatus = Wire.CallStatus;
 /**
  * Why the outcome of a call is unknown.
@@ -115,7 +122,7 @@ export type CallStatus = Wire.CallStatus;
  * - `questions_gone`: People answered what it had asked, but its attempt cannot resume with their answers.
  */
 export type Loss = "interrupted" | "questions_gone" | (string & {});
-export type DecisionType = Wire.DecisionType;
+export type AllowedDecision = Wire.AllowedDecision;
 export type Risk = Wire.Risk;
 /**
  * What a rule leads to.
@@ -151,7 +158,7 @@ export type RuleState = "active" | "suspended" | "ended" | (string & {});
  * - `no_role`: Its maker has a token, and none with the role.
  * - `not_seen`: Its maker was not seen, with the role where the rule acts for one, for `standing_seconds`.
  * - `not_seen_yet`: The same since the server started.
- * - `other`: Another reason, of a program that embeds the runtime; only its text says which.
+ * - `other`: Another reason; only its text says which.
  */
 export type SuspensionCode =
   "maker_unknown" | "no_token" | "no_role" | "not_seen" | "not_seen_yet" | "other" | (string & {});
@@ -207,6 +214,7 @@ export type TodoStatus = "pending" | "in_progress" | "completed" | (string & {})
 export type Always = Wire.Always;
 export type ArgumentsScope = Wire.ArgumentsScope;
 export type Base64Source = Wire.Base64Source;
+export type DecisionType = Wire.DecisionType;
 export type Held = Wire.Held;
 export type ImageSourceInput = Wire.ImageSourceInput;
 export type ImageSourceInputBase64Source = Wire.ImageSourceInputBase64Source;
@@ -1218,7 +1226,7 @@ export interface Decide {
    */
   type?: ApprovalFrame;
   /**
-   * The reviewer's message, shown in history and passed to the model.
+   * The reviewer's message, shown in history and passed to the model; refused beside a reply to a node of a graph.
    */
   user_edit_content?: string;
 }
@@ -1446,7 +1454,7 @@ export interface AuditLog {
   records: AuditRecord[];
 }
 /**
- * A record of the log.
+ * A record of the log. Nothing else can stand beside its members: no hash would cover it.
  */
 export interface AuditRecord {
   /**
@@ -1488,11 +1496,7 @@ export interface AuditRequested {
    */
   kind: Kind;
   /**
-   * The version of the policy that asked.
-   */
-  policy?: string;
-  /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1550,6 +1554,10 @@ export interface AuditAction {
    */
   not_self?: boolean;
   /**
+   * The version of the policy that asks about it.
+   */
+  policy?: string;
+  /**
    * How many different people must approve, if more than one.
    */
   quorum?: number;
@@ -1584,7 +1592,7 @@ export interface AuditDecided {
   decisions: Decision[];
   event: "decided";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1623,7 +1631,7 @@ export interface AuditVoted {
   decisions: Decision[];
   event: "voted";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1662,7 +1670,7 @@ export interface AuditAnswered {
   by?: string;
   event: "answered";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1697,7 +1705,7 @@ export interface AuditResumed {
   by?: string;
   event: "resumed";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1736,7 +1744,7 @@ export interface AuditTimedOut {
   escalated_to?: string[];
   event: "timed_out";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1771,7 +1779,7 @@ export interface AuditWithdrawn {
   by?: string;
   event: "withdrawn";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1810,7 +1818,7 @@ export interface AuditCommented {
   by?: string;
   event: "commented";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1849,7 +1857,7 @@ export interface AuditReassigned {
   by?: string;
   event: "reassigned";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1896,7 +1904,7 @@ export interface AuditReminded {
   count: number;
   event: "reminded";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1935,7 +1943,7 @@ export interface AuditDecidedUnasked {
   decided_by: AuditDecidedBy;
   event: "decided_unasked";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -1994,13 +2002,48 @@ export interface AuditRuleRevoked {
   by?: string;
   event: "rule_revoked";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
    * The rule.
    */
   rule_id: string;
+  /**
+   * The session.
+   */
+  session_id: string;
+  /**
+   * The session's tenant.
+   */
+  tenant?: string;
+  /**
+   * How it came into the store, if that is stated. `store`: a program such as `countersign chat` had itself opened the
+   * store, and took somebody's word for who acts.
+   */
+  via?: string;
+}
+/**
+ * The session was deleted, with its journal. Nothing about it follows.
+ */
+export interface AuditSessionDeleted {
+  /**
+   * When (RFC 3339).
+   */
+  at: string;
+  /**
+   * Who asked for it.
+   */
+  by?: string;
+  event: "session_deleted";
+  /**
+   * The position of the append in the session's journal; of a deletion, that of the last append.
+   */
+  pos: number;
+  /**
+   * Why.
+   */
+  reason: AuditDeleted;
   /**
    * The session.
    */
@@ -2037,7 +2080,7 @@ export interface AuditFinished {
    */
   output_digest: string;
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -2084,7 +2127,7 @@ export interface AuditOutcomeUnknown {
   attempts?: number;
   event: "outcome_unknown";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -2131,7 +2174,7 @@ export interface AuditToolChanged {
   attempts?: number;
   event: "tool_changed";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -2174,7 +2217,7 @@ export interface AuditRetried {
    */
   more_calls?: number;
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -2205,7 +2248,7 @@ export interface AuditStateEdited {
   by?: string;
   event: "state_edited";
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -2252,7 +2295,7 @@ export interface AuditForked {
    */
   judged?: AuditJudged[];
   /**
-   * The position of the append in the session's journal.
+   * The position of the append in the session's journal; of a deletion, that of the last append.
    */
   pos: number;
   /**
@@ -2469,7 +2512,7 @@ export interface AskView {
   /**
    * What a reviewer may do.
    */
-  allowed_decisions?: DecisionType[];
+  allowed_decisions?: AllowedDecision[];
   /**
    * Who is asked in turn when the deadline expires.
    */

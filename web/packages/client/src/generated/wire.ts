@@ -240,7 +240,7 @@ export type ActionKind = "approval" | "in_doubt" | "interrupt" | "input" | (stri
  * - `respond`: Do not run it; the person supplies its result.
  * - `defer`: Leave it pending under a new approval key.
  */
-export type DecisionType = "approve" | "reject" | "edit" | "respond" | "defer";
+export type AllowedDecision = "approve" | "reject" | "edit" | "respond" | "defer" | (string & {});
 /**
  * How much is at stake, in the operator's judgement. Reviewers see it; nothing follows from it.
  * - `low`: Little.
@@ -315,6 +315,15 @@ export type StopReason =
   | "content_filter"
   | "incomplete"
   | (string & {});
+/**
+ * What a reviewer may do with a pending call.
+ * - `approve`: Run it with the arguments shown.
+ * - `reject`: Do not run it; the model gets a rejection.
+ * - `edit`: Run it with other arguments.
+ * - `respond`: Do not run it; the person supplies its result.
+ * - `defer`: Leave it pending under a new approval key.
+ */
+export type DecisionType = "approve" | "reject" | "edit" | "respond" | "defer";
 
 /**
  * The frames of the WebSocket protocol countersign.v1, by direction.
@@ -433,7 +442,7 @@ export interface ApprovalCommand {
   session_id: string;
   type: "approval";
   /**
-   * The reviewer's message, shown in history and passed to the model.
+   * The reviewer's message, shown in history and passed to the model; refused beside a reply to a node of a graph.
    */
   user_edit_content?: string;
 }
@@ -633,7 +642,7 @@ export interface SubscribeCommand {
  */
 export interface UnsubscribeCommand {
   /**
-   * Makes a retry of the request safe.
+   * Echoed if it is refused; nothing else answers it.
    */
   request_id?: string;
   /**
@@ -699,7 +708,7 @@ export interface HelloEvent {
   type: "hello";
 }
 /**
- * The message, decision or cancel is stored durably.
+ * The message, decision, comment, reassignment or cancel is stored durably.
  */
 export interface AckEvent {
   /**
@@ -1086,7 +1095,7 @@ export interface ReviewConfig {
   /**
    * The decisions that are allowed.
    */
-  allowed_decisions: DecisionType[];
+  allowed_decisions: AllowedDecision[];
   /**
    * The JSON Schema that an edit must fit.
    */
@@ -1320,7 +1329,7 @@ export interface QuestionReview {
   /**
    * `approve`, `edit`, `reject`.
    */
-  allowed_decisions: DecisionType[];
+  allowed_decisions: AllowedDecision[];
 }
 /**
  * The block is complete.

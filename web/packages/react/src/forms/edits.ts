@@ -15,9 +15,12 @@ import {
   type JsonValue,
   type ReviewConfig,
 } from "@countersign/client";
+import { editApproves } from "./editApproves.js";
 import { fieldsOf, placeIn, readEdit, type EditDraft, type Field, type FieldError } from "./form.js";
 import { brokenRule, rulesOf } from "./rules.js";
 import { schemaAt } from "./schema.js";
+
+export { editApproves };
 
 /** The fields of the form in which a call's arguments are edited. */
 export function argFields(action: Action, config: ReviewConfig): Field[] | undefined {
@@ -34,14 +37,6 @@ export function editedArgs(action: Action, config: ReviewConfig, draft: EditDraf
 /** Whether a choice lets a call run, so that what would run must have been seen whole. */
 export function needsSight(choice: DecisionType): boolean {
   return choice === "approve" || choice === "edit";
-}
-
-/**
- * Whether an edit also approves the edited call. Otherwise people are asked about it, from the first step on: those of
- * earlier steps have seen only the original call, and if requesters may not approve, the editor is one of them now.
- */
-export function editApproves({ level = 1, quorum = 1, not_self, role }: ReviewConfig): boolean {
-  return level === 1 && quorum <= 1 && !(not_self && role !== undefined && role !== "user");
 }
 
 /**

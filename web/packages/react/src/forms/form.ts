@@ -367,8 +367,8 @@ function readText(field: Field, text: string, before: JsonValue | undefined): Fo
     const chosen = chosenOf(trimmed).map((one) => parseJson(one));
     if (chosen.length > 0) return { value: chosen };
     if (field.required && field.rules?.minItems) return { error: { key: "edit.error.required" } };
-    // As with a text: an empty list is a value where there was one, or where there must be one.
-    return { value: field.required || before !== undefined ? [] : undefined };
+    // The draft of an untouched field is empty; that of one whose last choice was taken back is an empty list.
+    return { value: field.required || trimmed !== "" ? [] : undefined };
   }
   if (trimmed === "") return field.required ? { error: { key: "edit.error.required" } } : {};
   if (field.kind === "number" || field.kind === "integer") {
