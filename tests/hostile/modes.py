@@ -301,7 +301,7 @@ def answers_deep_nesting(to, request):
         b'"DEEP"', b"[" * 100_000 + b"]" * 100_000))
 
 
-VALUES = "[" + '{"":0},' * 800_000 + "0]"
+VALUES = "[" + '{"":0},' * 400_000 + "0]"
 
 
 @on("tools/call")

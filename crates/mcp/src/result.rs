@@ -1,5 +1,7 @@
 //! Converts a server's result into text for the model.
 
+use std::borrow::Cow;
+
 use countersign_core::{plain::as_plain, values::Values};
 use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ResourceContents, ServerResult};
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ const UNKNOWN: &str = "[content of an unknown kind]";
 /// The result as text: texts unchanged, structured content as JSON, everything else as a line with its kind and size.
 /// `Err` if the server reports a failure.
 pub(super) fn text(result: &CallToolResult) -> Result<String, String> {
-    let blocks: Vec<String> = result.content.iter().map(block).collect();
+    let blocks: Vec<Cow<'_, str>> = result.content.iter().map(block).collect();
     let mut text = blocks.join("\n");
     if let Some(structured) = &result.structured_content {
         let texts = result.content.iter().all(|block| matches!(block, ContentBlock::Text(_)));
@@ -55,7 +57,7 @@ pub(super) fn read(result: ServerResult) -> Option<CallToolResult> {
 
 /// Whether the texts say exactly what the structured content does. Servers should write it into a text, too; those
 /// whose tools do not return an object wrap it as `result`, and write each item of a list into a separate text.
-fn is_said(blocks: &[String], text: &str, structured: &Value) -> bool {
+fn is_said(blocks: &[Cow<'_, str>], text: &str, structured: &Value) -> bool {
     if is(text, structured) {
         return true;
     }
@@ -83,9 +85,9 @@ fn is(text: &str, value: &Value) -> bool {
     serde_json::from_str::<Value>(json.as_deref().unwrap_or(text)).is_ok_and(|said| as_plain(&said) == as_plain(value))
 }
 
-fn block(block: &ContentBlock) -> String {
-    match block {
-        ContentBlock::Text(text) => text.text.clone(),
+fn block(block: &ContentBlock) -> Cow<'_, str> {
+    let described = match block {
+        ContentBlock::Text(text) => return Cow::Borrowed(&text.text),
         ContentBlock::Image(image) => media("image", &image.mime_type, &image.data),
         ContentBlock::Audio(audio) => media("audio", &audio.mime_type, &audio.data),
         ContentBlock::Resource(embedded) => match &embedded.resource {
@@ -100,8 +102,9 @@ fn block(block: &ContentBlock) -> String {
             let size = link.size.map(|size| format!(", {size} bytes")).unwrap_or_default();
             format!("[link to the resource {} ({}){size}]", label(&link.uri), label(&link.name))
         }
-        _ => UNKNOWN.to_owned(),
-    }
+        _ => return Cow::Borrowed(UNKNOWN),
+    };
+    Cow::Owned(described)
 }
 
 fn media(what: &str, of: &str, data: &str) -> String {
