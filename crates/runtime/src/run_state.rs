@@ -6,7 +6,7 @@
 //!  "stored": …, "count": …, "end": […]}
 //! ```
 //! `stored` says how many of the entries are in the store that the state was taken from; absent if all are. `in_store` is true
-//! if it is kept in a store of the application, and `calls_when_taken` the number of its calls when another process took it.
+//! if it is kept in a store of the application, and `taken` how far its calls were when another process took it.
 //!
 //! Everything about the session is a fold of its entries. Data that follows from earlier entries is left out
 //! (`compact`), so the text is hardly larger than the conversation.
@@ -67,6 +67,7 @@ use serde_json::value::RawValue;
 pub use self::decision_error::DecisionError;
 pub(crate) use self::{
     decide::{Staged, StagedAnswer},
+    file::WhenTaken,
     once::{Once, Taken},
 };
 use crate::{
@@ -123,9 +124,8 @@ pub struct RunState {
     /// The limit of model calls set for the run.
     pub(crate) max_turns: Option<u32>,
     pub(crate) guardrails: Vec<GuardrailResult>,
-    /// How many calls the session had when another process took the same state: it is unknown which of them that
-    /// process has begun.
-    calls_when_taken: Option<u32>,
+    /// How far its calls were when another process took the same state.
+    taken: Option<WhenTaken>,
     /// Whether a store of the application has it: only that store knows what has run.
     pub(crate) in_store: bool,
     pub(crate) once: Once,
@@ -450,7 +450,7 @@ impl RunState {
             stamp: None,
             max_turns: None,
             guardrails: Vec::new(),
-            calls_when_taken: None,
+            taken: None,
             in_store: false,
             once: Once::default(),
         }
@@ -459,9 +459,8 @@ impl RunState {
     /// The same run, with its data beyond the journal.
     pub(crate) fn like(self, before: Option<&RunState>) -> RunState {
         let Some(before) = before else { return self };
-        let RunState { stamp, max_turns, calls_when_taken, .. } = before;
-        let mut state =
-            RunState { stamp: stamp.clone(), max_turns: *max_turns, calls_when_taken: *calls_when_taken, ..self };
+        let RunState { stamp, max_turns, taken, .. } = before;
+        let mut state = RunState { stamp: stamp.clone(), max_turns: *max_turns, taken: taken.clone(), ..self };
         let context = before.context();
         if context != state.context() {
             context.to_raw().into_iter().for_each(|json| state.put_context(json));

@@ -75,7 +75,8 @@ impl Call {
 
     /// Whether it may begin again after an attempt of unknown outcome: its tool was declared idempotent when it was
     /// asked about, and still is. Today's declaration alone does not upgrade an old call.
-    pub(super) fn may_repeat(&self, catalog: &dyn Catalog) -> bool {
+    #[must_use]
+    pub fn may_repeat(&self, catalog: &dyn Catalog) -> bool {
         self.idempotent && catalog.tool(&self.agent, &self.name).is_some_and(|tool| tool.idempotent)
     }
 

@@ -13,10 +13,9 @@ use countersign_core::{
     },
     journal::{
         draft::{Draft, MessageInput, OnPending, Transition},
-        graph,
         record::{Entry, Millis, Retried},
         request_id::RequestId,
-        state::{Open, State, Status},
+        state::{Call, Open, Phase, State, Status},
     },
     number::{CallNo, InterruptionNo},
     refusal::Refusal,
@@ -29,6 +28,7 @@ use super::{
 };
 use crate::{
     agent::Agents,
+    run_state::WhenTaken,
     store::{Durability, Guards},
 };
 
@@ -56,8 +56,8 @@ pub(crate) struct Origin {
     /// Entries that were added to its state since then, and are not stored yet.
     pub(crate) unstored: Vec<Arc<Entry>>,
     pub(crate) at: Millis,
-    /// How many calls the session had when another process took the same state.
-    pub(crate) calls_when_taken: Option<u32>,
+    /// How far its calls were when another process took the same state.
+    pub(crate) taken: Option<WhenTaken>,
     /// The `request_id` of all these inputs, as it is kept: one of their records has it.
     pub(crate) request_id: Option<RequestId>,
     /// Whether the session has these inputs already, so that none is left.
@@ -72,7 +72,7 @@ impl Runtime {
         &self,
         by: &Principal,
         session_id: &Arc<str>,
-        Origin { pos, unstored, at, calls_when_taken, request_id, is_repeat }: Origin,
+        Origin { pos, unstored, at, taken, request_id, is_repeat }: Origin,
         replies: Vec<(InterruptionNo, Reply)>,
         messages: Vec<Content>,
         cancelled: impl Future<Output = ()>,
@@ -113,8 +113,8 @@ impl Runtime {
             };
             made.add(judged.decide(&self.inner, made.state(), at)?);
         }
-        if let Some(count) = calls_when_taken {
-            for transition in begun_elsewhere(made.state(), at, count, agents) {
+        if let Some(taken) = taken {
+            for transition in begun_elsewhere(made.state(), at, &taken, agents) {
                 made.add(transition);
             }
         }
@@ -164,15 +164,13 @@ fn continue_turn(
     Ok(())
 }
 
-/// Another process took the same state before: each of its calls that would begin now may have begun there, so a person
-/// is asked about it (spec R4).
-fn begun_elsewhere(state: &State, at: Millis, count: u32, agents: &Agents) -> Vec<Transition> {
-    let is_unknown = |call: &CallNo| {
-        let call = state.call(*call).filter(|open| open.call.get() <= count && open.attempts == 0);
-        // An idempotent one begins again under the same key.
-        call.is_some_and(|call| !call.idempotent)
-    };
-    let calls: Vec<CallNo> = graph::next(state).start.into_iter().filter(is_unknown).collect();
+/// Another process took the same state before: each of its calls that may begin here may have begun there, so a person
+/// is asked about it (spec R4), at whichever node its agent is.
+fn begun_elsewhere(state: &State, at: Millis, taken: &WhenTaken, agents: &Agents) -> Vec<Transition> {
+    let may_begin = |call: &&Call| call.phase == Phase::Permitted && call.target.is_none();
+    // One that may repeat begins again under the same key.
+    let is_unknown = |call: &&Call| may_begin(call) && taken.may_have_begun(call) && !call.may_repeat(agents);
+    let calls: Vec<CallNo> = state.calls.iter().filter(is_unknown).map(|call| call.call).collect();
     if calls.is_empty() {
         return Vec::new();
     }

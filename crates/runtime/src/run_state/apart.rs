@@ -23,8 +23,8 @@ impl RunState {
     /// Where it resumes at this time.
     pub(crate) fn origin(&self, at: Millis) -> Origin {
         let pos = self.last_of(self.stored).map_or(0, |entry| entry.pos);
-        let (unstored, calls_when_taken) = (self.unstored().to_vec(), self.calls_when_taken);
-        Origin { pos, unstored, at, calls_when_taken, request_id: None, is_repeat: false }
+        let (unstored, taken) = (self.unstored().to_vec(), self.taken.clone());
+        Origin { pos, unstored, at, taken, request_id: None, is_repeat: false }
     }
 
     /// The last of the first `count` entries.

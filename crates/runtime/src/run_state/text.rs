@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    Cursors, RunState, RunStateError, Staged, StagedAnswer,
+    Cursors, RunState, RunStateError, Staged, StagedAnswer, WhenTaken,
     apart::not_made_apart,
     compact::{self, Compact},
     damaged, head,
@@ -44,9 +44,9 @@ struct Members<'a, E> {
     max_turns: Option<u32>,
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     guardrails: Cow<'a, [GuardrailResult]>,
-    /// How many calls the session had when another process took the same state.
+    /// How far its calls were when another process took the same state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    calls_when_taken: Option<u32>,
+    taken: Option<Cow<'a, WhenTaken>>,
     /// Whether a store of the application has the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     in_store: bool,
@@ -102,7 +102,7 @@ impl RunState {
             inputs: self.inputs.iter().map(Input::of).collect(),
             max_turns: self.max_turns,
             guardrails: Cow::Borrowed(&self.guardrails),
-            calls_when_taken: self.calls_when_taken,
+            taken: self.taken.as_ref().map(Cow::Borrowed),
             in_store: self.in_store,
             entries: Compact(&self.entries),
             stored: Some(self.stored).filter(|stored| *stored != self.entries.len()),
@@ -177,7 +177,7 @@ impl RunState {
             stamp: body.stamp.map(Cow::into_owned),
             max_turns: body.max_turns,
             guardrails: body.guardrails.into_owned(),
-            calls_when_taken: body.calls_when_taken,
+            taken: body.taken.map(Cow::into_owned),
             in_store: body.in_store,
             ..state
         })

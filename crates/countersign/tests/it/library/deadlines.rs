@@ -144,7 +144,7 @@ async fn s6_of_several_decisions_all_count_or_none() {
 }
 
 /// Asks for a size, and returns the answer.
-struct Orders(Timeout);
+pub(super) struct Orders(pub(super) Timeout);
 
 impl Tool for Orders {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {

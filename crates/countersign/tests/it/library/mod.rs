@@ -29,6 +29,7 @@ mod sticky;
 mod stored_ids;
 mod streams;
 mod surface;
+mod taken_again;
 mod turns;
 mod typed;
 
