@@ -62,11 +62,11 @@ codes! {
     InvalidMessage = 400, "Correct the field that the message names.";
     /// The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
     InvalidSessionId = 400, "Choose another id, or let the server generate one.";
-    /// No session with that id, or not yours.
+    /// No session with that id, or not yours; also where a new session was to have it.
     SessionNotFound = 404, "Check the id, and that the token is the right one.";
     /// The session with this id was deleted. Its id is never reused.
     SessionDeleted = 410, "Use another id.";
-    /// The id for a new session is taken.
+    /// A fork's id is that of another session, which you may see.
     SessionExists = 409, "Choose another id, or leave it out.";
     /// No agent with that name.
     UnknownAgent = 404, "Use a name from `GET /v1/agents`.";
@@ -80,14 +80,14 @@ codes! {
     UnknownGraph = 404, "Use a name from `GET /v1/graphs`.";
     /// The answer does not fit the question's schema.
     InvalidResume = 400, "Correct what `details.errors` point at, and send it again.";
-    /// A graph waits for a value, not for decisions or answers.
+    /// A node of a graph, or a call of a tool, waits for a value, not for decisions or answers.
     ResumeRequired = 400, "Send `resume`.";
     /// The message has an image that the model reading it does not take.
     ImagesNotSupported = 400, "Leave the image out, send its bytes if it was an address, or name an agent whose model takes images.";
     /// A message while a request is pending.
     ApprovalPending = 409, "Decide what `details` names, or send the message with `on_pending`: `reject` or `queue`.";
-    /// A message while a turn is running.
-    SessionBusy = 409, "Wait for the turn, cancel it, or send the message with `on_pending`: `queue`.";
+    /// A message while a turn is running; or a run, or a change of its state, while a run is going on.
+    SessionBusy = 409, "Wait for the turn or the run, cancel it, or send the message with `on_pending`: `queue`.";
     /// The session has reached the largest size allowed.
     SessionFull = 409, "Continue in a new session, or in a fork from an earlier checkpoint.";
     /// The session's queue of messages is full.
@@ -106,9 +106,9 @@ codes! {
     ApprovalAlreadyResolved = 409, "Nothing: `details` say how it ended.";
     /// The decisions cannot be matched with the actions.
     DecisionsMismatch = 400, "Send one decision for each action, in their order.";
-    /// `decisions` where `answers` are needed.
+    /// `decisions`, or `resume`, where `answers` are needed.
     AnswersRequired = 400, "Send `answers`, or one reject to decline.";
-    /// `answers` where `decisions` are needed.
+    /// `answers` where `decisions` are needed; `resume` about a call or step whose outcome is unknown.
     DecisionsRequired = 400, "Send `decisions`.";
     /// The answers do not fit the questions.
     InvalidAnswers = 400, "Correct what `details.errors` name, and send them again.";

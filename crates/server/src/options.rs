@@ -33,9 +33,9 @@ pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 /// Rows of a list's page, by default.
 pub(crate) const PAGE: usize = 50;
 /// Rows of a list's page, at most.
-pub(crate) const PAGE_MAX: usize = 200;
+pub(crate) const PAGE_MAX: u64 = 200;
 /// Messages of a page of history, at most.
-pub(crate) const HISTORY_PAGE_MAX: usize = 1000;
+pub(crate) const HISTORY_PAGE_MAX: u64 = 1000;
 /// Messages on a page of history that does not say how many.
 pub(crate) const HISTORY_PAGE: usize = 100;
 

@@ -192,7 +192,8 @@ impl ClientMessage {
     /// Reads one frame.
     ///
     /// # Errors
-    /// `bad_json`, `unknown_type`, `invalid_message`, `invalid_session_id`.
+    /// `bad_json`, `unknown_type`, `invalid_message`, `invalid_session_id`, `too_large` (more than
+    /// [`limits::FRAME_BYTES`], and no `message`).
     pub fn parse(text: &str) -> Result<ClientMessage, BadFrame> {
         let bare = |refusal| BadFrame { refusal, request_id: None, session_id: None, approval_key: None };
         let json = Json::parse(text, limits::JSON_DEPTH)

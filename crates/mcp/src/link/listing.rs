@@ -161,7 +161,8 @@ impl Link {
                 left_out,
                 most = listed::TOOLS,
                 most_bytes = listed::TOOLS_BYTES,
-                "the MCP server has too many tools, or too large ones; the first are used"
+                most_pages = PAGES,
+                "the MCP server has too many tools, too large ones, or too many pages of them; the first are used"
             );
         }
         let unknown = if is_new { self.unknown_names() } else { Vec::new() };

@@ -97,10 +97,10 @@ impl ToolUseBehavior {
 }
 
 impl Agent {
-    /// Lets the agent hand the conversation to another one, through the tool `transfer_to_NAME`, in which each
-    /// non-ASCII letter becomes `_`: [`ToolEntry::named`] gives it another name. The other agent answers from then on,
-    /// until it hands off itself or a message names an agent (spec S25). Pass it as an [`Agent`], or by name if it is
-    /// given elsewhere.
+    /// Lets the agent hand the conversation to another one, through the tool `transfer_to_NAME`, in which everything
+    /// but ASCII letters, digits and `-` becomes `_`: [`ToolEntry::named`] gives it another name. The other agent
+    /// answers from then on, until it hands off itself or a message names an agent (spec S25). Pass it as an [`Agent`],
+    /// or by name if it is given elsewhere.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -87,10 +87,10 @@ impl<S> Context<S> {
     ///
     /// It returns the answer and nothing else: there is no error that could be mistaken for an answer or swallowed.
     /// While the question is pending, the run is [paused](super::Outcome::Paused), and the node stays in memory: in a
-    /// runtime, such as a server's, for a minute, and with [`Graph::run`](super::Graph::run) as long as the program
-    /// holds the paused result. If the node has left memory when the answer comes, it restarts from its first line, and
-    /// this call returns the recorded answer; so side effects that must not be repeated belong in a
-    /// [`step`](Context::step).
+    /// runtime, such as a server's, for a minute (less where more than 1,024 nodes wait), and with
+    /// [`Graph::run`](super::Graph::run) as long as the program holds the paused result. If the node has left memory
+    /// when the answer comes, it restarts from its first line, and this call returns the recorded answer; so side
+    /// effects that must not be repeated belong in a [`step`](Context::step).
     ///
     /// While a node waits for a person nothing else in it makes progress except its steps: work concurrent with a
     /// question, in a `join!` or a `select!`, belongs in a step.

@@ -98,9 +98,10 @@ impl Runtime {
     /// one applies.
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `invalid_session_id`, `session_exists` (the id is taken), `invalid_message`
-    /// (no checkpoint, or nothing editable there), `invalid_edit`, `unresolvable` (a call's tool is unreachable now),
-    /// `too_busy`, `internal` (judging took too long), `request_id_reused`, `store_unavailable`.
+    /// `session_not_found` (also for an id that is taken by a session that `by` may not see), `forbidden`,
+    /// `invalid_session_id`, `session_exists` (the id is that of another session), `invalid_message` (no checkpoint, or
+    /// nothing editable there), `invalid_edit`, `unresolvable` (a call's tool is unreachable now), `too_busy`,
+    /// `internal` (judging took too long), `request_id_reused`, `store_unavailable`.
     pub async fn fork(&self, by: &Principal, session_id: &str, new: NewFork) -> Result<MadeFork, Refusal> {
         let original = self.read_state(by, session_id).await?;
         owned(by, &original)?;

@@ -10,7 +10,7 @@ use std::fmt;
 pub struct ConfigError {
     /// The file, as it was given.
     pub file: String,
-    /// The line, from 1; 0 where the file could not be read, so that nothing is known of its lines.
+    /// The line, from 1; 0 where it is about no line: the file could not be read, or has more errors than are listed.
     pub line: usize,
     /// The column in characters, from 1, where known.
     pub column: Option<usize>,

@@ -149,7 +149,7 @@ impl Config {
     /// Reads a file, and the files and environment variables it names.
     ///
     /// # Errors
-    /// All errors, in the order of the file; at most [`ERRORS`].
+    /// All errors, in the order of the file; at most [`ERRORS`], and then how many more there are.
     pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
         let Source { text, file, directory } = Source::read(path)?;
         Config::parse(&text, &file, &directory, &variable)

@@ -44,8 +44,8 @@ table! {
         /// refused before anything is stored. With `"all"`, whoever writes a message can make the server at
         /// `base_url` fetch an address: inside your own network it reaches your internal services.
         images: TakesImages = images().or_as(
-            "`\"all\"` for `scripted`, and for `openai` and `anthropic` at their own addresses; `\"inline\"` for these at another \
-             one, and for `gemini`; `\"none\"` for the others, behind which there may be any model",
+            "`\"all\"` for `scripted`, for `openai` and `anthropic` at their own addresses, and for `openai-chat` at OpenAI's; \
+             `\"inline\"` for `openai` and `anthropic` at another one, and for `gemini`; `\"none\"` for the others, behind which there may be any model",
             || provider.as_ref().map_or(TakesImages::None, ConfigProvider::default_images),
         );
     }

@@ -21,7 +21,7 @@ use super::{
     table::Field,
 };
 
-/// Most errors reported at once.
+/// Most errors reported at once; one more line then says how many are not.
 pub const ERRORS: usize = 100;
 
 /// Reads an environment variable.
@@ -117,9 +117,16 @@ impl<'d> Document<'d> {
             warnings.sort_by_key(|warning| (warning.line, warning.column));
             return Ok(warnings);
         }
+        let least = if errors.len() < COLLECTED { "" } else { "at least " };
         errors.sort_by_key(|error| (error.line, error.column));
         errors.dedup();
-        errors.truncate(ERRORS);
+        let left_out = errors.split_off(errors.len().min(ERRORS)).len();
+        if left_out > 0 {
+            let which = if left_out == 1 { "error is" } else { "errors are" };
+            let message = format!("{least}{left_out} more {which} not listed");
+            let file = self.file.to_owned();
+            errors.push(ConfigError { file, line: 0, column: None, message, suggestion: None });
+        }
         Err(errors)
     }
 

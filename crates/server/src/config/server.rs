@@ -35,9 +35,10 @@ table! {
         listen: SocketAddr = text().and(|entry, text| address(entry, &text)).called("address and port").or(LISTEN);
         /// Origins of other sites whose pages may connect, such as `https://app.example.com`; of the shells of applications
         /// and of extensions too, such as `capacitor://localhost`. `null`, which files and sandboxed frames send, cannot be allowed.
+        /// On loopback, requests for the host of such an origin are answered too.
         allowed_origins: Vec<String> = list(text().try_map(|text| origin(&text))).or(Vec::new());
         /// The host names of the server, each with or without a port. If there are any, requests for other hosts get
-        /// 403; on loopback `localhost` and the loopback addresses stay allowed.
+        /// 403; on loopback `localhost`, the loopback addresses and the hosts of `allowed_origins` stay allowed.
         allowed_hosts: Vec<String> = list(text().and(|entry, text| allowed_host(entry, &text))).or_as("all; on loopback only its own names", Vec::new);
         /// The address by which people reach the console, such as `https://agents.example.com`: for links in
         /// [notifications](webhooks.md).

@@ -26,10 +26,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id},
+    extract::{Body, Caller, Params, Segment, named_by_path, request_id},
     sessions::outcome,
 };
-use crate::{app::App, auth::pass::Pass, problem::Problem};
+use crate::{app::App, auth::pass::Pass, options::PAGE, problem::Problem};
 
 /// The query of `GET /v1/approvals`.
 #[derive(Debug, Deserialize)]
@@ -66,7 +66,7 @@ pub(super) async fn list(
         tool: params.tool,
         session_id: params.session_id,
         cursor: params.cursor,
-        limit: Some(page_limit(params.limit)?),
+        limit: Some(params.limit.unwrap_or(PAGE)),
     };
     let page = app.runtime.approvals(&by, query).await?;
     Ok(Json(Approvals { approvals: page.rows, next_cursor: page.next_cursor }))

@@ -14,12 +14,8 @@ use countersign_runtime::run::{AuditCheck, AuditError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{Caller, Params, bounded_limit};
-use crate::{
-    app::App,
-    options::{HISTORY_PAGE, HISTORY_PAGE_MAX},
-    problem::Problem,
-};
+use super::extract::{Caller, Params};
+use crate::{app::App, options::HISTORY_PAGE, problem::Problem};
 
 /// The media type of one record per line, as in exports.
 pub(super) const LINES: &str = "application/jsonl";
@@ -71,7 +67,7 @@ pub(super) async fn read(
     Caller(by): Caller,
     Params(params): Params<ReadAudit>,
 ) -> Result<Response, Problem> {
-    let limit = bounded_limit(params.limit, HISTORY_PAGE, HISTORY_PAGE_MAX)?;
+    let limit = params.limit.unwrap_or(HISTORY_PAGE);
     let page = match params.order {
         Order::Oldest => app.runtime.audit(&by, params.cursor.unwrap_or(0), limit).await?,
         Order::Newest => app.runtime.audit_newest(&by, params.cursor.unwrap_or(u64::MAX), limit).await?,

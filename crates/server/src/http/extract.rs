@@ -18,14 +18,7 @@ use countersign_core::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{
-    accept::weighted,
-    app::App,
-    auth::pass::Pass,
-    options::{BODY_SECONDS, PAGE, PAGE_MAX},
-    places::Visitor,
-    problem::Problem,
-};
+use crate::{accept::weighted, app::App, auth::pass::Pass, options::BODY_SECONDS, places::Visitor, problem::Problem};
 
 /// The requester. Work that outlives the start of the response takes a [`Pass`].
 pub(super) struct Caller(pub(super) Arc<Principal>);
@@ -211,19 +204,6 @@ pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result
         check_request_id(id)?;
     }
     Ok(id)
-}
-
-/// The size of a page of a list.
-pub(super) fn page_limit(limit: Option<usize>) -> Result<usize, Problem> {
-    bounded_limit(limit, PAGE, PAGE_MAX)
-}
-
-pub(super) fn bounded_limit(limit: Option<usize>, default: usize, most: usize) -> Result<usize, Problem> {
-    match limit {
-        None => Ok(default),
-        Some(limit) if (1..=most).contains(&limit) => Ok(limit),
-        Some(limit) => Err(Problem::invalid(format!("limit: must be from 1 to {most}, not {limit}"))),
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,8 @@ use countersign_runtime::run::{Direction, HistoryPage, HistoryQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{Caller, Params, Segment, bounded_limit};
-use crate::{
-    app::App,
-    options::{HISTORY_PAGE, HISTORY_PAGE_MAX},
-    problem::Problem,
-};
+use super::extract::{Caller, Params, Segment};
+use crate::{app::App, options::HISTORY_PAGE, problem::Problem};
 
 /// The query of `GET /v1/sessions/{session_id}/history`.
 #[derive(Debug, Deserialize)]
@@ -39,7 +35,7 @@ pub(super) async fn read(
     Segment(session_id): Segment,
     Params(params): Params<ReadHistory>,
 ) -> Result<Json<History>, Problem> {
-    let limit = bounded_limit(params.limit, HISTORY_PAGE, HISTORY_PAGE_MAX)?;
+    let limit = params.limit.unwrap_or(HISTORY_PAGE);
     let query = HistoryQuery { direction: params.direction.unwrap_or_default(), cursor: params.cursor, limit };
     let HistoryPage { messages, next_cursor } = app.runtime.history(&by, &session_id, query).await?;
     Ok(Json(History { messages, has_more: next_cursor.is_some(), next_cursor }))

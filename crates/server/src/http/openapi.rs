@@ -107,6 +107,8 @@ fn parameter(parameter: &Parameter) -> Value {
     let schema = match parameter.kind {
         Kind::Text => json!({ "type": "string" }),
         Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
+        Kind::UpTo(u64::MAX) => json!({ "type": "integer", "minimum": 1 }),
+        Kind::UpTo(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::OneOf(values) => json!({ "type": "string", "enum": values }),
         Kind::SomeOf(values) => json!({ "type": "array", "items": { "type": "string", "enum": values } }),
@@ -198,6 +200,25 @@ mod tests {
     #[test]
     fn w8_the_checked_in_openapi_document_is_this_one() {
         golden("openapi.json", openapi());
+    }
+
+    #[test]
+    fn w8_a_number_of_a_query_is_published_with_the_bounds_that_are_checked() {
+        let mut bounded = 0;
+        for operation in openapi()["paths"].as_object().into_iter().flatten().map(|(_, path)| &path["get"]) {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let (name, schema) = (parameter["name"].as_str(), &parameter["schema"]);
+                let (least, most) = match name {
+                    Some("limit" | "last") => (json!(1), true),
+                    Some("before") => (json!(1), false),
+                    _ if schema["type"] == "integer" => (json!(0), false),
+                    _ => continue,
+                };
+                bounded += usize::from(least == 1);
+                assert_eq!((&schema["minimum"], schema["maximum"].is_u64()), (&least, most), "{parameter}");
+            }
+        }
+        assert!(bounded >= 8, "{bounded}");
     }
 
     #[test]

@@ -12,11 +12,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    extract::{Body, Caller, Params, Segment, page_limit, request_id},
+    extract::{Body, Caller, Params, Segment, request_id},
     sessions::created,
 };
 use crate::{
     app::App,
+    options::PAGE,
     problem::Problem,
     repeats::{Makes, session_of},
 };
@@ -44,7 +45,7 @@ pub(super) async fn list(
     Segment(session_id): Segment,
     Params(params): Params<ListCheckpoints>,
 ) -> Result<Json<CheckpointList>, Problem> {
-    let query = CheckpointQuery { cursor: params.cursor, limit: Some(page_limit(params.limit)?) };
+    let query = CheckpointQuery { cursor: params.cursor, limit: Some(params.limit.unwrap_or(PAGE)) };
     let page = app.runtime.checkpoints(&by, &session_id, query).await?;
     Ok(Json(CheckpointList { checkpoints: page.rows, next_cursor: page.next_cursor }))
 }

@@ -1,6 +1,8 @@
 //! The query of a request: the parameters that the table has for its route, each once and of its kind. A misspelt or
 //! misplaced parameter is refused by name, not ignored.
 
+use std::ops::RangeInclusive;
+
 use axum::{
     extract::{Query, Request, State},
     http::Uri,
@@ -58,9 +60,14 @@ fn check(known: &[Parameter], uri: &Uri) -> Result<(), Problem> {
 impl Kind {
     /// What a value must be, if this one is not that.
     fn unlike(&self, value: &str) -> Option<String> {
+        let whole = |range: RangeInclusive<u64>| {
+            let fits = value.parse().is_ok_and(|number| range.contains(&number));
+            (!fits).then(|| format!("a whole number from {} to {}", range.start(), range.end()))
+        };
         match self {
             Kind::Text => None,
-            Kind::Whole => value.parse::<u64>().is_err().then(|| format!("a whole number from 0 to {}", u64::MAX)),
+            Kind::Whole => whole(0..=u64::MAX),
+            Kind::UpTo(most) => whole(1..=*most),
             Kind::Flag => (!matches!(value, "true" | "false")).then(|| "true or false".to_owned()),
             Kind::SomeOf(values) => {
                 let known = value.split(',').all(|one| values.contains(&one));
@@ -108,6 +115,10 @@ mod tests {
             ("followSession", "after=-1", &format!("after: {whole}")),
             ("followSession", "after=", &format!("after: {whole}")),
             ("followSession", "after=18446744073709551616", &format!("after: {whole}")),
+            ("followSession", "after=0&before=0", "before: must be a whole number from 1 to 18446744073709551615"),
+            ("followSession", "last=1001", "last: must be a whole number from 1 to 1000"),
+            ("listSessions", "limit=201", "limit: must be a whole number from 1 to 200"),
+            ("readHistory", "limit=0", "limit: must be a whole number from 1 to 1000"),
             ("followSession", "last=1&last=1", "last: is given more than once"),
             ("listRules", "state=1", "state: must be some of active, suspended, ended, with commas between them"),
             ("listApprovals", "status=open", "status: must be one of waiting, resolved"),

@@ -61,7 +61,10 @@ pub(super) struct Parameter {
 /// The type of a parameter.
 pub(super) enum Kind {
     Text,
+    /// A whole number.
     Whole,
+    /// A whole number from 1 to this.
+    UpTo(u64),
     Flag,
     OneOf(&'static [&'static str]),
     /// Some of these, with commas between them.

@@ -5,8 +5,8 @@ use countersign_runtime::run::{RuleQuery, RuleState, RuleView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{Caller, Params, Segment, page_limit};
-use crate::{app::App, problem::Problem};
+use super::extract::{Caller, Params, Segment};
+use crate::{app::App, options::PAGE, problem::Problem};
 
 /// The query of `GET /v1/rules`.
 #[derive(Debug, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) async fn list(
 ) -> Result<Json<Rules>, Problem> {
     let ListRules { state, session_id, cursor, limit } = params;
     let states = state.iter().flat_map(|states| states.split(',')).filter_map(RuleState::of_name).collect();
-    let query = RuleQuery { states, session_id, cursor, limit: page_limit(limit)? };
+    let query = RuleQuery { states, session_id, cursor, limit: limit.unwrap_or(PAGE) };
     let page = app.runtime.rules(&by, query).await?;
     Ok(Json(Rules { rules: page.rows, next_cursor: page.next_cursor }))
 }

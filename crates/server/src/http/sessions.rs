@@ -22,12 +22,13 @@ use serde_json::value::RawValue;
 
 use super::{
     events,
-    extract::{Body, Caller, Params, Segment, named_by_path, page_limit, request_id, wants_events},
+    extract::{Body, Caller, Params, Segment, named_by_path, request_id, wants_events},
 };
 use crate::{
     app::App,
     auth::pass::Pass,
     metrics::Transport,
+    options::PAGE,
     problem::Problem,
     repeats::{Makes, session_of},
 };
@@ -110,7 +111,7 @@ pub(super) async fn list(
     Caller(by): Caller,
     Params(params): Params<ListSessions>,
 ) -> Result<Json<Sessions>, Problem> {
-    let limit = page_limit(params.limit)?;
+    let limit = params.limit.unwrap_or(PAGE);
     let query = SessionQuery { status: params.status, agent: params.agent, cursor: params.cursor, limit: Some(limit) };
     let page = app.runtime.sessions(&by, query).await?;
     Ok(Json(Sessions { sessions: page.rows, next_cursor: page.next_cursor }))

@@ -17,9 +17,10 @@ use countersign_store::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{Body, Caller, Params, Segment, page_limit};
+use super::extract::{Body, Caller, Params, Segment};
 use crate::{
     app::App,
+    options::PAGE,
     problem::Problem,
     webhooks::{Endpoint, Webhooks},
 };
@@ -194,7 +195,7 @@ pub(super) async fn failed(
     Segment(name): Segment,
     Params(params): Params<ReadFailed>,
 ) -> Result<Json<FailedMessages>, Problem> {
-    let (limit, webhooks) = (page_limit(params.limit)?, named(&app, &by, &name)?);
+    let (limit, webhooks) = (params.limit.unwrap_or(PAGE), named(&app, &by, &name)?);
     let after = match params.cursor.as_deref().map(str::parse) {
         None => 0,
         Some(Ok(after)) => after,

@@ -24,8 +24,24 @@ fn r9_a_hostile_file_neither_crashes_nor_hangs() {
     ] {
         assert!(!lines(&text).is_empty());
     }
-    assert!(lines(&(0..1000).map(|i| format!("key{i} = 1\n")).collect::<String>()).len() <= ERRORS);
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+#[test]
+fn c_the_last_line_says_that_there_are_more_errors_than_are_listed() {
+    let wrong = |keys: usize| {
+        let text: String = (0..keys).map(|i| format!("key{i} = 1\n")).collect();
+        parse(&format!("{text}{MINIMAL}")).expect_err("unknown keys")
+    };
+    assert_eq!(wrong(ERRORS).len(), ERRORS);
+    for (keys, told) in [
+        (ERRORS + 1, "countersign.toml: 1 more error is not listed"),
+        (ERRORS + 20, "countersign.toml: 20 more errors are not listed"),
+        (20_000, "countersign.toml: at least 900 more errors are not listed"),
+    ] {
+        let errors = wrong(keys);
+        assert_eq!((errors.len(), &*errors[ERRORS].to_string()), (ERRORS + 1, told));
+    }
 }
 
 fn any_toml() -> impl Strategy<Value = String> {

@@ -12,6 +12,7 @@ use super::{
     },
     shared::{CURSOR, IDEMPOTENCY_KEY, LIMIT, LIST, NOTE},
 };
+use crate::options::HISTORY_PAGE_MAX;
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
@@ -172,7 +173,7 @@ pub(super) const ROUTES: &[Route] = &[
             query("order", Kind::OneOf(audit::ORDERS), "Which records come first; the oldest by default."),
             query("cursor", Kind::Whole, "Only records after the one with this number, in the requested order."),
             query("format", Kind::OneOf(audit::FORMATS), "JSON by default, or one record per line, as in exports."),
-            query("limit", Kind::Whole, "Records per page, from 1 to 1000; 100 by default."),
+            query("limit", Kind::UpTo(HISTORY_PAGE_MAX), "Records per page, from 1 to 1000; 100 by default."),
         ],
         answers: &[
             json(200, "A page of the log.", of::<audit::AuditLog>),

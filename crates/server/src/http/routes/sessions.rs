@@ -1,7 +1,7 @@
 //! Routes of sessions: their inputs, and reading them.
 
 use axum::routing::{delete, get, patch, post};
-use countersign_core::refusal::Code;
+use countersign_core::{limits, refusal::Code};
 use countersign_runtime::run::{GraphView, SessionView, StateView, TurnOutcome};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     },
     shared::{AS_DOT, AS_MERMAID, CURSOR, EVENTS, FORMAT, IDEMPOTENCY_KEY, LIMIT, LIST, PAST, SESSION, STATUSES},
 };
-use crate::ws;
+use crate::{options::HISTORY_PAGE_MAX, ws};
 
 pub(super) const ROUTES: &[Route] = &[
     Route {
@@ -176,12 +176,12 @@ pub(super) const ROUTES: &[Route] = &[
             query("after", Kind::Whole, "Replay events after this seq; 0: from the start; absent: only new events."),
             query(
                 "last",
-                Kind::Whole,
+                Kind::UpTo(limits::LAST_MESSAGES as u64),
                 "In place of after: replay the end of the session, from the start of the newest turn with at least this many messages from there on; 1 to 1000.",
             ),
             query(
                 "before",
-                Kind::Whole,
+                Kind::UpTo(u64::MAX),
                 "With after or last: only events before this seq. The stream ends there; last counts back from there.",
             ),
             header("Last-Event-ID", "The same as after; it overrides after and last."),
@@ -213,7 +213,7 @@ pub(super) const ROUTES: &[Route] = &[
                 "Which way pages follow: from the first message (the default), or from the newest.",
             ),
             CURSOR,
-            query("limit", Kind::Whole, "Messages per page, from 1 to 1000; 100 by default."),
+            query("limit", Kind::UpTo(HISTORY_PAGE_MAX), "Messages per page, from 1 to 1000; 100 by default."),
         ],
         answers: &[json(200, "A page of history.", of::<history::History>)],
         refusals: SESSION,

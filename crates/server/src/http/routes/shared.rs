@@ -6,9 +6,11 @@ use super::super::{
     graphs,
     route::{Answer, Kind, Parameter, header, other, query},
 };
+use crate::options::PAGE_MAX;
 
 pub(super) const CURSOR: Parameter = query("cursor", Kind::Text, "The next_cursor of the previous page.");
-pub(super) const LIMIT: Parameter = query("limit", Kind::Whole, "Rows per page, from 1 to 200; 50 by default.");
+pub(super) const LIMIT: Parameter =
+    query("limit", Kind::UpTo(PAGE_MAX), "Rows per page, from 1 to 200; 50 by default.");
 pub(super) const IDEMPOTENCY_KEY: Parameter =
     header("Idempotency-Key", "The same as request_id in the body: makes a retry of the request safe.");
 pub(super) const IF_NONE_MATCH: Parameter = header("If-None-Match", "The ETag of a cached copy.");

@@ -67,19 +67,19 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `unknown_type`: The message's `type` is not known.
  * - `invalid_message`: A field is missing, of the wrong type or out of bounds.
  * - `invalid_session_id`: The session id is not `[A-Za-z0-9._-]{1,128}`, or is `.` or `..`.
- * - `session_not_found`: No session with that id, or not yours.
+ * - `session_not_found`: No session with that id, or not yours; also where a new session was to have it.
  * - `session_deleted`: The session with this id was deleted. Its id is never reused.
- * - `session_exists`: The id for a new session is taken.
+ * - `session_exists`: A fork's id is that of another session, which you may see.
  * - `unknown_agent`: No agent with that name.
  * - `nothing_to_cancel`: `cancel` while no turn is active.
  * - `nothing_to_retry`: Nothing in the session has failed.
  * - `max_turns`: The turn has used up its model calls, and the retry adds none.
  * - `unknown_graph`: There is no such graph.
  * - `invalid_resume`: The answer does not fit the question's schema.
- * - `resume_required`: A graph waits for a value, not for decisions or answers.
+ * - `resume_required`: A node of a graph, or a call of a tool, waits for a value, not for decisions or answers.
  * - `images_not_supported`: The message has an image that the model reading it does not take.
  * - `approval_pending`: A message while a request is pending.
- * - `session_busy`: A message while a turn is running.
+ * - `session_busy`: A message while a turn is running; or a run, or a change of its state, while a run is going on.
  * - `session_full`: The session has reached the largest size allowed.
  * - `queue_full`: The session's queue of messages is full.
  * - `too_many_followed`: The connection follows the largest number of sessions allowed.
@@ -89,8 +89,8 @@ export type ConnectionEvent = HelloEvent | AckEvent | ErrorEvent | PongEvent;
  * - `webhook_not_found`: No webhook with that name, or not yours; or no failed message with that number.
  * - `approval_already_resolved`: Another person, or the deadline, was first.
  * - `decisions_mismatch`: The decisions cannot be matched with the actions.
- * - `answers_required`: `decisions` where `answers` are needed.
- * - `decisions_required`: `answers` where `decisions` are needed.
+ * - `answers_required`: `decisions`, or `resume`, where `answers` are needed.
+ * - `decisions_required`: `answers` where `decisions` are needed; `resume` about a call or step whose outcome is unknown.
  * - `invalid_answers`: The answers do not fit the questions.
  * - `decision_not_allowed`: The decision is not one of the action's `allowed_decisions`.
  * - `invalid_edit`: The edited arguments do not fit the tool's schema, or the other tool may not be chosen.
