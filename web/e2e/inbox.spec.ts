@@ -337,9 +337,20 @@ test("u1: ? shows the keys, and single letters can be switched off", async ({ pa
   await expect(rows(page)).toHaveCount(1);
   await page.keyboard.press("j");
   await expect(page).toHaveURL(/#\/inbox$/);
-  await page.getByRole("button", { name: "Shortcuts" }).click();
+  // Nor does the card take them, which has the focus once its row is pressed, nor says that it does.
+  await rows(page).getByRole("link").click();
+  const card = pane(page).locator(".card");
+  const approve = card.getByRole("button", { name: "Approve", exact: true });
+  await expect(approve).toBeEnabled();
+  await expect(card).toBeFocused();
+  await page.keyboard.type("aer");
+  await expect(approve).toBeEnabled();
+  await expect(card.locator("[aria-keyshortcuts], .keys")).toHaveCount(0);
+  await page.getByRole("button", { name: "Shortcuts", exact: true }).click();
   await help.getByRole("checkbox").check();
   await page.keyboard.press("Escape");
+  await expect(help).toHaveCount(0);
+  await expect(approve).toHaveAttribute("aria-keyshortcuts", "a");
   await page.keyboard.press("/");
   // Typed, not obeyed.
   await page.keyboard.type("jar");
@@ -365,8 +376,8 @@ test("u1: many are approved at once, each shown with its digest, and each digest
   await dialog.getByRole("button", { name: "Approve requests (2)" }).click();
   await expect(dialog).toHaveCount(0);
   await expect(titles(page)).toHaveText(["Order BBB"]);
-  await expect(said(page)).toHaveText("Approved: 2");
-  await expect(page.locator(".inbox-stored")).toHaveText("Approved: 2");
+  await expect(said(page)).toHaveText("Decisions stored: 2");
+  await expect(page.locator(".inbox-stored")).toHaveText("Decisions stored: 2");
   await expect(page.locator(".inbox-stored")).toBeInViewport({ ratio: 1 });
   expect(sent.map((frame) => frame.approval_key)).toEqual(["aaa_1", "ccc_1"]);
   expect(sent.map((frame) => frame.decisions.map((one) => one.digest))).toEqual(shown.map((digest) => [digest]));
@@ -375,6 +386,30 @@ test("u1: many are approved at once, each shown with its digest, and each digest
     await page.goto(`${url}/#/s/${session}`);
     await expect(page.locator(".markdown").last()).toContainText('"quantity":100');
   }
+});
+
+test("u1: many that need more approvals are not said to be approved", async ({ page, context, serve }) => {
+  const people = { alice: ["user"], bob: ["admin"] };
+  const { url } = await serve({ ...orders, people, approval: 'levels = ["admin"], quorum = 2' });
+  for (const session of ["aaa", "bbb"]) await begin(url, session, session, "alice");
+  const bob = await tabOf(context, "bob", `${url}/#/inbox`);
+  await bob.getByRole("checkbox", { name: "Select all 2 shown" }).check();
+  await bob.getByRole("button", { name: "Approve…" }).click();
+  await bob.getByRole("dialog").getByRole("button", { name: "Approve requests (2)" }).click();
+  await expect(bob.locator(".inbox-stored")).toHaveText("Decisions stored: 2");
+  await bob.goto(`${url}/#/inbox?open=aaa_1`);
+  await expect(pane(bob).locator(".card")).toContainText("1 of 2");
+});
+
+test("u1: the open request of a session that is deleted is over, not pending", async ({ page, serve }) => {
+  const url = await waiting(serve, ["AAA", "BBB"]);
+  await page.goto(`${url}/#/inbox?open=aaa_1`);
+  await expect(pane(page).getByRole("button", { name: "Approve", exact: true })).toBeEnabled();
+  expect((await fetch(`${url}/v1/sessions/aaa`, { method: "DELETE" })).status).toBeLessThan(300);
+  await expect(pane(page)).toContainText("This request no longer exists.");
+  await expect(titles(page)).toHaveText(["Order BBB"]);
+  await expect(pane(page).locator(".card")).toHaveCount(0);
+  await expect(pane(page)).toContainText("This request no longer exists.");
 });
 
 test("u1: many are rejected with one reason, and what the server does not take is said of each", async ({ page, context, serve }) => {

@@ -19,6 +19,28 @@ test("a reload keeps the card, the draft and the unsent edit", async ({ page, se
   await expect(page.locator(".markdown").last()).toContainText('"quantity":42');
 });
 
+test("u1: of a reply that counted, a page that was reloaded before it knew does not say that it was not sent", async ({ page, serve }) => {
+  const { url } = await serve({ turns: oneOrder });
+  let held = false;
+  await page.routeWebSocket(/\/v1\/ws$/, (tab) => {
+    const server = tab.connectToServer();
+    server.onMessage((frame) => {
+      if (!held) tab.send(frame);
+    });
+  });
+  const card = await openCard(page, url);
+  await card.getByRole("button", { name: "Reject" }).click();
+  await card.getByLabel("Reason").fill("Too expensive today");
+  held = true;
+  await card.getByRole("button", { name: "Reject" }).click();
+  const key = `${new URL(page.url()).hash.split("/").at(-1)}_1`;
+  await expect.poll(async () => (await (await fetch(`${url}/v1/approvals/${key}`)).json()).status).toBe("resolved");
+  held = false;
+  await page.reload();
+  await expect(resolved(page)).toContainText("Rejected: Too expensive today");
+  await expect(page.locator(".late")).toHaveCount(0);
+});
+
 test("a finished session looks the same after a reload", async ({ page, serve }) => {
   const { url } = await serve({ turns: [{ thinking: "Let me think.", ...oneOrder[0] }, oneOrder[1]!] });
   const card = await openCard(page, url);

@@ -49,6 +49,16 @@ describe("what was typed for a request that was resolved first", () => {
     expect(unsentTexts(approval, draft, "Ask Eve")).toEqual(["too much", "hm", "Ask Eve"]);
   });
 
+  it("is nothing that was sent and counted, also if the page was reloaded before it knew", () => {
+    const draft = { calls: [{ ...emptyCall, choice: "reject" as const, reason: "too much" }], sent: true };
+    const texts = (more: Partial<ApprovalView>, me?: string) => unsentTexts(request(more), draft, "Ask Eve", me);
+    expect([texts({ resolution: "decided", by: "ann" }, "ann"), texts({ resolution: "decided" })]).toEqual([["Ask Eve"], ["Ask Eve"]]);
+    // Somebody else, or the deadline, was first.
+    for (const more of [{ resolution: "decided", by: "bob" }, { resolution: "timeout" }] as const) {
+      expect([texts(more, "ann"), texts({ ...more, by: "bob" })]).toEqual(Array(2).fill(["too much", "Ask Eve"]));
+    }
+  });
+
   it("is the answer to a node or a server, without what the form began with", () => {
     const properties = {
       ok: { type: "boolean", default: true },

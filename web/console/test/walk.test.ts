@@ -133,7 +133,7 @@ test("u1: what was decided about many is in sight, in place of what was before i
   vi.spyOn(client, "reply").mockImplementation(() => new Promise((resolve) => stores.push(() => resolve({} as never))));
   await click(document.querySelector(".bulk-foot .danger"));
   await act(async () => stores.forEach((one) => one()));
-  expect(note()).toEqual(["Rejected: 3"]);
+  expect(note()).toEqual(["Decisions stored: 3"]);
   // Not in the part that scrolls.
   expect(document.querySelector(".inbox-list .inbox-stored")).toBeNull();
 });

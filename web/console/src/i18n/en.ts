@@ -646,8 +646,7 @@ export const en = {
   "bulk.confirm.approve": "Approve requests ({n})",
   "bulk.confirm.reject": "Reject requests ({n})",
   "bulk.digest": "SHA-256 of the whole request: ",
-  "bulk.stored.approve": "Approved: {n}",
-  "bulk.stored.reject": "Rejected: {n}",
+  "bulk.stored": "Decisions stored: {n}",
   "bulk.refused": "Decisions that the server did not accept: {n} of {of}.",
 
   "token.heading": "Sign in",

@@ -646,8 +646,7 @@ export const vi: Catalogue = {
   "bulk.confirm.approve": "Phê duyệt {n} yêu cầu",
   "bulk.confirm.reject": "Từ chối {n} yêu cầu",
   "bulk.digest": "SHA-256 của toàn bộ yêu cầu: ",
-  "bulk.stored.approve": "Đã phê duyệt: {n}",
-  "bulk.stored.reject": "Đã từ chối: {n}",
+  "bulk.stored": "Đã lưu quyết định: {n}",
   "bulk.refused": "Số quyết định máy chủ không nhận: {n}/{of}.",
 
   "token.heading": "Đăng nhập",

@@ -639,8 +639,7 @@ export const zh: Catalogue = {
   "bulk.confirm.approve": "批准 {n} 个",
   "bulk.confirm.reject": "拒绝 {n} 个",
   "bulk.digest": "整个请求的 SHA-256：",
-  "bulk.stored.approve": "已批准：{n} 个",
-  "bulk.stored.reject": "已拒绝：{n} 个",
+  "bulk.stored": "决定已保存：{n} 个",
   "bulk.refused": "服务器未接受：{n}/{of}。",
 
   "token.heading": "登录",

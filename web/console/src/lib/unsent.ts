@@ -6,8 +6,12 @@ import { ANSWER, answerForm, argFields, choiceText, chosenOf, diff, editedArgs, 
 /** The name under which a tab keeps a comment for the other people. */
 export const commentKey = ({ approvalKey }: ApprovalView) => `talk:${approvalKey}`;
 
-/** Their texts, without those that the page had put there; a choice alone does not count. */
-export function unsentTexts(approval: ApprovalView, draft: ReplyDraft | undefined, comment = ""): string[] {
+/**
+ * Their texts, without those that the page had put there; a choice alone does not count. What `me` sent is no such
+ * text if the reply that counted is theirs, although the page was reloaded before it could forget what was sent.
+ */
+export function unsentTexts(approval: ApprovalView, kept: ReplyDraft | undefined, comment = "", me?: string): string[] {
+  const draft = kept?.sent && approval.resolution === "decided" && approval.by === me ? undefined : kept;
   const texts = (draft?.calls ?? []).flatMap((one, i) => {
     const action = approval.actions[i];
     return action ? [one.reason, one.output, editText(action, configOf(approval, i), one)] : [];

@@ -309,13 +309,17 @@ export class CountersignClient extends Emitter<ClientEvents> {
   }
 
   /**
-   * The token of the next connection, which is opened at once if the state is `unauthorized`. An open connection
-   * continues with its own token until that ends, and then with this one. Unacknowledged requests are sent with it only
+   * The token of the next connection, which is opened at once if the state is `unauthorized`, or if the server has not
+   * greeted the one that is being opened. An open connection continues with its own token until that ends, and then with
+   * this one. Unacknowledged requests are sent with it only
    * if it is known to be the same person's.
    */
   setToken(token: string | undefined): void {
     this.#token = token;
-    if (this.#state === "unauthorized") this.#open();
+    // What is requested from now on is in the name of this token: that connection is not the one to send it.
+    if (this.#socket && !this.#greetedAt && token !== this.#openedWith) this.#drop();
+    else if (this.#state !== "unauthorized") return;
+    this.#open();
   }
 
   /** Close for good. Unacknowledged requests are rejected. */
@@ -754,7 +758,7 @@ export class CountersignClient extends Emitter<ClientEvents> {
     const text = frameOf(command);
     if (command.type === "message") this.#expect(command.session_id!);
     return new Promise((resolve, reject) => {
-      const token = this.#greetedAt === undefined ? this.#token : this.#openedWith;
+      const token = this.#socket ? this.#openedWith : this.#token;
       const pending: Pending = { text, sessionId: command.session_id!, token, sent: 0, unknown: 0, resolve, reject };
       this.#outbox.set(command.request_id, pending);
       if (this.#caughtUp && this.#unknown.size === 0) return this.#sendPending(command.request_id, pending);

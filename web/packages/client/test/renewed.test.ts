@@ -86,12 +86,45 @@ describe("u2: a token that was renewed while the connection was open", () => {
     }
   });
 
+  it("is used at once where the server has not greeted the connection of the old one, with what was asked for before and since", async () => {
+    const client = open("ann");
+    const before = ask(client);
+    last().die();
+    await vi.advanceTimersByTimeAsync(200);
+    const [old, early] = [last(), ask(client)];
+    client.setToken("new");
+    const late = ask(client);
+    expect([old.protocols[1], old.closed, last().protocols[1]]).toEqual(["bearer.old", true, "bearer.new"]);
+    greet("ann");
+    for (const { request_id } of messages()) last().receive({ type: "ack", request_id, session_id: "s" });
+    await settle();
+    expect([before.ended, early.ended, late.ended]).toEqual(["sent", "sent", "sent"]);
+    // The same one changes nothing.
+    client.setToken("new");
+    expect(FakeSocket.all).toHaveLength(3);
+  });
+
+  it("is used at once there, and another person's sends nothing that was asked for before", async () => {
+    const client = open("ann");
+    last().die();
+    await vi.advanceTimersByTimeAsync(200);
+    const hers = ask(client);
+    client.setToken("new");
+    const his = ask(client);
+    greet("bob");
+    await settle();
+    expect([hers.ended, his.ended, messages().length]).toEqual(["unauthenticated", "waits", 1]);
+  });
+
   it("what a listener asks for as the old one opens a connection is the old one's, and not sent in another person's name", async () => {
     const client = make({ token: "old" });
     let asked = { ended: "" };
-    const stop = client.on("state", (state) => void (state === "open" && (asked = ask(client))));
+    const stop = client.on("state", (state) => {
+      if (state !== "open") return;
+      client.setToken("new");
+      asked = ask(client);
+    });
     client.connect();
-    client.setToken("new");
     greet("ann");
     expect([last().protocols[1], messages().length]).toEqual(["bearer.old", 1]);
     stop();

@@ -28,8 +28,11 @@ export interface CallsDraft<C extends CallDraft = CallDraft> {
   comment?: string | undefined;
 }
 
-/** The input for any request: for calls, for questions, or a value. */
-export type ReplyDraft<C extends CallDraft = CallDraft> = Partial<CallsDraft<C> & QuestionDraft & AnswerDraft>;
+/**
+ * The input for any request: for calls, for questions, or a value. `sent`: it has been sent, and this tab was reloaded
+ * before it knew the outcome, or does not know it yet.
+ */
+export type ReplyDraft<C extends CallDraft = CallDraft> = Partial<CallsDraft<C> & QuestionDraft & AnswerDraft & { sent: boolean }>;
 
 /** The draft that the cards keep of an unsent reply, if any. */
 export const readReply = <C extends CallDraft = CallDraft>(approval: ApprovalView): ReplyDraft<C> | undefined => readDraft(draftKey(approval));

@@ -6,7 +6,7 @@ import { isLate } from "./ended.js";
 import { lateOf, useLate } from "./late.js";
 import { settlingOf, useSettles } from "./settling.js";
 import { attempt, repliesOf, type CardReply, type OnReply, type Outcome } from "./replies.js";
-import { useDraft } from "./useDraft.js";
+import { keepDraft, readDraft, useDraft } from "./useDraft.js";
 import { votedKey } from "./votes.js";
 
 export interface Replying {
@@ -49,6 +49,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     setNow({ state: "sending" });
     setRefused(undefined);
     const { error, vote } = await outcome;
+    if (error) markSent(key, false);
     // After one of several approvals the request stays pending, and there is still something to do with it.
     setNow(error || vote ? { state: "idle" } : { state: "sent", digest });
     setRefused(isLate(error) ? undefined : error);
@@ -67,6 +68,7 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
       void follow(before);
       return false;
     }
+    markSent(key, true);
     return follow(attempt(client, approval, reply, onReply));
   };
   // The stored reply is about the content shown then.
@@ -76,4 +78,10 @@ export function useReply(approval: ApprovalView, onReply?: OnReply): Replying {
     lateOf(client).read(approval);
   };
   return { state, error: refused ?? (late?.read ? undefined : late?.error), voted, settling, clearError, send };
+}
+
+/** Notes in the draft, if there is one, that it is sent: after a reload nothing else says so. */
+function markSent(key: string, sent: boolean): void {
+  const draft = readDraft<object>(key);
+  if (draft) keepDraft(key, { ...draft, sent });
 }

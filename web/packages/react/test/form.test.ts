@@ -112,6 +112,39 @@ describe("form", () => {
   });
 });
 
+describe("u2: going from JSON to the form changes nothing", () => {
+  const members = '{"note":{"type":"string"},"at":{"type":"string","format":"date-time"}}';
+  const schema = json(`{"type":"object","properties":{"note":{"type":"string"},"at":{"type":"string","format":"date-time"},
+    "in":{"type":"object","properties":${members}},"all":{"type":"array","items":{"type":"object","properties":${members}}}}}`);
+
+  it.each([
+    ['{"note":"x"}', "{}"],
+    ["{}", '{"note":""}'],
+    ['{"at":"2026-01-01T10:00"}', '{"at":"2026-01-02T10:00"}'],
+    ['{"in":{"note":"x"}}', '{"in":{}}'],
+    ['{"in":{}}', '{"in":{"note":""}}'],
+    ['{"all":[{"note":"x"}]}', '{"all":[{"note":""}]}'],
+    ['{"all":[{}]}', '{"all":[{"at":"2026-01-02T10:00"}]}'],
+  ])("of %s to %s: it stays JSON", (original, edited) => {
+    const fields = fieldsOf(schema, json(original))!;
+    const raw: EditDraft = { tab: "json", texts: {}, raw: edited };
+    expect(switchTab(raw, fields, json(original))).toBe(raw);
+  });
+
+  it.each([
+    ['{"note":"x"}', '{"note":""}'],
+    ['{"note":""}', '{"note":"x"}'],
+    ['{"at":"2026-01-01T10:00"}', '{"note":"y","at":"2026-01-01T10:00"}'],
+    ['{"in":{"note":"x"}}', "{}"],
+    ['{"all":[{"note":"x"}]}', '{"all":[{},{"note":"x"}]}'],
+  ])("of %s to %s: the form has the same", (original, edited) => {
+    const fields = fieldsOf(schema, json(original))!;
+    const form = switchTab({ tab: "json", texts: {}, raw: edited }, fields, json(original));
+    expect(form.tab).toBe("form");
+    expect(readEdit(form, fields, json(original))).toEqual({ ok: true, args: json(edited) });
+  });
+});
+
 describe("u2: a text whose line ends a field cannot restore", () => {
   const schema = json('{"type":"object","properties":{"text":{"type":"string"},"lines":{"type":"array","items":{"type":"string"}},"in":{"type":"object","properties":{"text":{"type":"string"}}}}}');
   const kinds = (text: string) => fieldsOf(schema, { text, lines: [text], in: { text } })!.map((f) => f.fields?.[0]?.kind ?? f.kind);

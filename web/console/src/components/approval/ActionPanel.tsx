@@ -7,7 +7,9 @@ import { useI18n } from "../../i18n/index.js";
 import type { ActionDraft } from "../../lib/decisions.js";
 import { alwaysChoices, readAlways, type Scope } from "../../lib/always.js";
 import { serverNow } from "../../state/connection.js";
+import { keysOn } from "../../state/keys.js";
 import { useSubject } from "../../state/me.js";
+import { useStore } from "../../state/store.js";
 import { Icon, type IconName } from "../Icon.js";
 import { ActionFacts } from "./ActionFacts.js";
 import { AlwaysPanel } from "./AlwaysPanel.js";
@@ -78,6 +80,7 @@ export function ActionPanel({
   const label = (choice: DecisionType): string =>
     t(doubt && choice !== "edit" && choice !== "defer" ? `doubt.${choice}` : `decide.${choice}`);
 
+  const shortcuts: typeof SHORTCUTS = useStore(keysOn) ? SHORTCUTS : {};
   const keys = choices
     .filter((c) => shortcuts[c] && !barred(c))
     .map((c) => `${shortcuts[c]?.toUpperCase()} ${label(c)}`)
@@ -261,7 +264,7 @@ function useFocusOnChange(
   }, [root, choice, hasPanel, single]);
 }
 
-const shortcuts: Partial<Record<DecisionType, string>> = { approve: "a", reject: "r", edit: "e" };
+const SHORTCUTS: Partial<Record<DecisionType, string>> = { approve: "a", reject: "r", edit: "e" };
 
 function buttonClass(choice: DecisionType, single: boolean, doubt: boolean): string {
   if (!single) return "button";

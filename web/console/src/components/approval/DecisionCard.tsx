@@ -14,6 +14,7 @@ import { composes } from "../../lib/composes.js";
 import type { ActionDraft } from "../../lib/decisions.js";
 import { isBarred } from "../../lib/people.js";
 import { useBar } from "../../state/bar.js";
+import { keysOn } from "../../state/keys.js";
 import { ActionPanel } from "./ActionPanel.js";
 import { CardFrame, Sending } from "./CardFrame.js";
 import { Comment } from "./Comment.js";
@@ -57,7 +58,7 @@ export function DecisionCard({ approval, replying }: PendingProps) {
       if (!single) focusAction(event.currentTarget, at);
       return;
     }
-    if (at < 0 || target.closest("input, textarea, select")) return;
+    if (at < 0 || !keysOn.get() || target.closest("input, textarea, select")) return;
     const choice = ({ a: "approve", r: "reject", e: "edit" } as const)[event.key.toLowerCase()];
     // Once a panel is open, its own button decides: a stray key must not send something else.
     if (!choice || alwaysDraft || (single && chosen) || barred(choice) || !allowedOf(configOf(approval, at)).includes(choice)) return;

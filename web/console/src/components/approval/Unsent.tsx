@@ -4,6 +4,7 @@ import type { ApprovalView } from "@countersign/client";
 import { draftKey, keepDraft, readDraft, readReply, Visible, type Replying } from "@countersign/react";
 import { useI18n } from "../../i18n/index.js";
 import { commentKey, unsentTexts } from "../../lib/unsent.js";
+import { useMe } from "../../state/me.js";
 import { Icon } from "../Icon.js";
 import { Refusal } from "../Refusal.js";
 
@@ -14,12 +15,13 @@ export function Unsent({ approval, replying }: { approval: ApprovalView; replyin
   const { t, labels } = useI18n();
   const { approvalKey } = approval;
   const { state } = replying;
+  const { name } = useMe();
   const [reply, comment] = [draftKey(approval), commentKey(approval)];
   const [dropped, drop] = useState(false);
   const texts = useMemo(
-    () => (dropped || state !== "idle" ? [] : unsentTexts(approval, readReply(approval), readDraft<string>(comment))),
+    () => (dropped || state !== "idle" ? [] : unsentTexts(approval, readReply(approval), readDraft<string>(comment), name)),
     // The input does not change any more.
-    [dropped, state, reply],
+    [dropped, state, reply, approval.by, name],
   );
   const late = replying.error?.code === "approval_already_resolved" && !dropped ? replying.error : undefined;
   const shown = late !== undefined || texts.length > 0;

@@ -27,7 +27,7 @@ type Outcome = "stored" | CountersignError;
 interface Props {
   bulk: Bulk;
   /** Called with those that are decided. */
-  onStored: (rows: ListedApproval[], choice: BulkChoice) => void;
+  onStored: (rows: ListedApproval[]) => void;
   onClose: () => void;
 }
 
@@ -60,7 +60,7 @@ export function BulkDialog({ bulk: { choice, rows, leftOut }, onStored, onClose 
     setBusy(false);
     const stored = results.filter(([, outcome]) => outcome === "stored").map(([row]) => row);
     if (choice === "reject" && stored.length > 0) setReason(undefined);
-    onStored(stored, choice);
+    onStored(stored);
     if (stored.length === rows.length) return onClose();
     setOutcomes(new Map(results.map(([row, outcome]) => [row.approvalKey, outcome])));
   };

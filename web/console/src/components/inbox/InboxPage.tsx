@@ -7,13 +7,14 @@ import { announce } from "../../lib/announce.js";
 import { fitsBulk, type BulkChoice } from "../../lib/bulk.js";
 import type { InboxQuery } from "../../lib/inbox.js";
 import { nextAfter, stepFrom } from "../../lib/listing.js";
-import { readLocal, writeLocal } from "../../lib/storage.js";
 import { timeText } from "../../lib/time.js";
 import { client } from "../../state/connection.js";
+import { keysOn } from "../../state/keys.js";
 import { bringBack, putOffRequest } from "../../state/later.js";
 import { waiting } from "../../state/lists.js";
 import { useWaiting } from "../../state/me.js";
 import { inboxNow, showInbox } from "../../state/route.js";
+import { useStore } from "../../state/store.js";
 import { focusCard } from "../approval/focus.js";
 import { rowTitle } from "../approval/title.js";
 import { Refused } from "../Refusal.js";
@@ -30,8 +31,6 @@ import { Nothing } from "./Nothing.js";
 import { useInboxKeys } from "./useInboxKeys.js";
 import { useChosen, useListing, type Chosen, type Listing } from "./useListing.js";
 
-const KEYS_OFF = "keys-off";
-
 export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => void }) {
   const { t } = useI18n();
   const { open } = query;
@@ -39,7 +38,6 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
   const chosen = useChosen(listing);
   const [bulk, setBulk] = useState<Bulk>();
   const [help, setHelp] = useState(false);
-  const [keysOn, setKeysOn] = useState(() => readLocal(KEYS_OFF) === null);
   const head = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
   const walk = useWalk(query, listing, list);
@@ -49,13 +47,13 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
     if (now) showInbox(changed(now), false);
   };
 
-  const onBulkStored = (done: ListedApproval[], choice: BulkChoice) => {
+  const onBulkStored = (done: ListedApproval[]) => {
     const keys = done.map((row) => row.approvalKey);
     // The dialog says why none was stored.
     if (keys.length === 0) return;
     keys.forEach(waiting.forget);
     chosen.chooseAll(keys, false);
-    const text = t(`bulk.stored.${choice}`, { n: keys.length });
+    const text = t("bulk.stored", { n: keys.length });
     walk.setStored({ text });
     announce(text);
     const now = opened();
@@ -68,7 +66,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
       if (document.activeElement === document.body) list.current?.focus();
     });
   useInboxKeys({
-    on: keysOn,
+    on: useStore(keysOn),
     open,
     settling: walk.settling,
     press: (key) => {
@@ -135,16 +133,7 @@ export function InboxPage({ query, onMenu }: { query: InboxQuery; onMenu: () => 
           }}
         />
       )}
-      {help && (
-        <KeyHelp
-          on={keysOn}
-          onSwitch={(on) => {
-            setKeysOn(on);
-            writeLocal(KEYS_OFF, on ? null : "yes");
-          }}
-          onClose={() => setHelp(false)}
-        />
-      )}
+      {help && <KeyHelp onClose={() => setHelp(false)} />}
     </>
   );
 }

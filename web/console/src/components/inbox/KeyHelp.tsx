@@ -1,4 +1,6 @@
 import { useI18n } from "../../i18n/index.js";
+import { keysOn, switchKeys } from "../../state/keys.js";
+import { useStore } from "../../state/store.js";
 import { Dialog } from "../Dialog.js";
 
 const KEYS = [
@@ -14,15 +16,8 @@ const KEYS = [
   ["?", "help"],
 ] as const;
 
-interface Props {
-  /** Whether single-letter keys are on. */
-  on: boolean;
-  onSwitch: (on: boolean) => void;
-  onClose: () => void;
-}
-
-/** The meaning of the keys. Single letters can be switched off: people who use speech input type them by accident. */
-export function KeyHelp({ on, onSwitch, onClose }: Props) {
+/** The meaning of the keys, and the switch of the single letters. */
+export function KeyHelp({ onClose }: { onClose: () => void }) {
   const { t } = useI18n();
   return (
     <Dialog heading={t("keys.heading")} className="key-help" lightDismiss onClose={onClose}>
@@ -37,7 +32,7 @@ export function KeyHelp({ on, onSwitch, onClose }: Props) {
         ))}
       </dl>
       <label className="key-switch">
-        <input type="checkbox" checked={on} onChange={(e) => onSwitch(e.target.checked)} />
+        <input type="checkbox" checked={useStore(keysOn)} onChange={(e) => switchKeys(e.target.checked)} />
         {t("keys.on")}
       </label>
     </Dialog>

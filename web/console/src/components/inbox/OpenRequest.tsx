@@ -33,16 +33,20 @@ interface Props {
 export function OpenRequest({ approvalKey, row, onSent }: Props) {
   const { t } = useI18n();
   const { request, error, retry } = useKnown(approvalKey, row);
+  // What was known of it before is over, too.
+  if (error && MISSING.includes(error.code)) return <Gone />;
   if (request) return <Request listed={request} onSent={onSent} />;
-  if (!error) return <p className="muted">{t("inbox.loading")}</p>;
-  if (MISSING.includes(error.code)) return <p className="notice">{t("error.approval_not_found")}</p>;
-  return <Refused error={error} onRetry={retry} />;
+  return error ? <Refused error={error} onRetry={retry} /> : <p className="muted">{t("inbox.loading")}</p>;
+}
+
+function Gone() {
+  return <p className="notice">{useI18n().t("error.approval_not_found")}</p>;
 }
 
 function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval: ListedApproval) => void }) {
   const { t } = useI18n();
   const { sessionId, approvalKey } = listed;
-  const { view } = useSessionState(sessionId);
+  const { view, deleted } = useSessionState(sessionId);
   useEffect(() => {
     let stop = () => {};
     const timer = setTimeout(() => (stop = sessions.follow(sessionId)), FOLLOW_AFTER_MS);
@@ -56,6 +60,8 @@ function Request({ listed, onSent }: { listed: ListedApproval; onSent: (approval
   const request = useMemo((): ListedApproval => (live?.complete ? { ...listed, ...live } : listed), [listed, live]);
   // The list knows it before the session's events have arrived, and for a failed turn they never say it.
   const held = view.held ?? (view.status === undefined || (view.status === "failed" && listed.held?.reason === "restored") ? listed.held : undefined);
+  // The session says so before the list does.
+  if (deleted) return <Gone />;
   return (
     <>
       <Asked request={request} />

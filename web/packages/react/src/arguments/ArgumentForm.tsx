@@ -42,7 +42,7 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
                 key={tab}
                 type="button"
                 aria-pressed={draft.tab === tab}
-                disabled={draft.tab !== tab && !(read.ok && (tab === "json" || fitsForm(fields, read.args)))}
+                disabled={draft.tab !== tab && !(read.ok && (tab === "json" || fitsForm(fields, read.args, original)))}
                 onClick={() => draft.tab !== tab && onChange(switchTab(draft, fields, original))}
               >
                 {t(tab === "form" ? "edit.form" : "edit.json")}
@@ -87,7 +87,7 @@ export function ArgumentForm({ original, display, fields, draft, onChange, probl
           />
           <div id={`${id}-raw-state`} aria-live="polite">
             {read.ok ? (
-              <p {...part("hint")}>{t(fields && !fitsForm(fields, read.args) ? "edit.noForm" : "edit.valid")}</p>
+              <p {...part("hint")}>{t(fields && !fitsForm(fields, read.args, original) ? "edit.noForm" : "edit.valid")}</p>
             ) : (
               <p {...part("problem")}>{fieldErrorText(errorAt(errors, WHOLE), t)}</p>
             )}

@@ -288,13 +288,13 @@ export function switchTab(draft: EditDraft, fields: Field[], original: JsonObjec
   if (!found.ok) return draft;
   const fresh = newEdit(fields, found.args);
   if (draft.tab === "form") return { ...fresh, tab: "json" };
-  return fitsForm(fields, found.args) ? { ...fresh, tab: "form" } : draft;
+  return fitsForm(fields, found.args, original) ? { ...fresh, tab: "form" } : draft;
 }
 
-/** Whether the fields can show these arguments, which may have been written as JSON. */
-export function fitsForm(fields: Field[], args: JsonObject): boolean {
+/** Whether the fields give these arguments back, which may have been written as JSON, read as an edit of `original`. */
+export function fitsForm(fields: Field[], args: JsonObject, original: JsonObject): boolean {
   const { texts } = newEdit(fields, args);
-  return isKept(texts) && equalJson(readMembers(fields, texts, args, "", noErrors()), args);
+  return isKept(texts) && equalJson(readMembers(fields, texts, original, "", noErrors()), args);
 }
 
 function readRaw(raw: string): EditResult {
