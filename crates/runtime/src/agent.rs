@@ -97,7 +97,8 @@ pub enum OnCut {
     /// The turn fails (`model_error`).
     Fail,
     /// The model is asked to continue text cut at the token limit, up to 8 times, within `max_turns` and the run's limits
-    /// of tokens and cost; any other incomplete answer is accepted as it is.
+    /// of tokens and cost; any other incomplete answer is accepted as it is, and so is every one of an agent with hosted
+    /// MCP servers.
     Continue,
 }
 
@@ -409,6 +410,11 @@ impl Agents {
         let has = |ready: &Ready| ready.kits.hosted().iter().any(|server| server.has(tool));
         let own = self.get(agent);
         own.is_some_and(has) || own.is_none_or(|own| own.tool(tool).is_none()) && self.by_name.values().any(has)
+    }
+
+    /// The server that runs this tool for the model of an agent.
+    pub(crate) fn hosted(&self, agent: &str, tool: &str) -> Option<&HostedMcp> {
+        self.get(agent)?.kits.hosted().iter().find(|server| server.has(tool))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Ready> {

@@ -276,24 +276,28 @@ impl Conversation {
         }
     }
 
-    /// The approved calls of the latest answer that the model's provider executes, except those whose approval it was
+    /// Those of `calls` that are approved calls of the latest answer, except those whose approval the model's provider was
     /// sent before.
     #[must_use]
-    pub fn approved(mut self, is_hosted: impl Fn(&str) -> bool) -> Vec<CallNo> {
+    pub fn approved(mut self, calls: &[CallNo]) -> Vec<CallNo> {
         self.settle();
-        let is_new =
-            |(_, call, result): &(usize, CallNo, &ToolResult)| is_hosted(&result.name) && !self.sent.contains(call);
+        let is_new = |(_, call, _): &(usize, CallNo, &ToolResult)| calls.contains(call) && !self.sent.contains(call);
         self.succeeded().filter(is_new).map(|(_, call, _)| call).collect()
     }
 
     /// The messages for a model that takes these images ([`Conversation::keep_images_for`]; the newest
     /// [`limits::SHOWN_SCREENSHOTS`] of those that tools returned are among them, after the results), and whose provider
-    /// executes the calls that it reads as approved. Only these calls read as approved, and only until their approval
-    /// was sent: whether the provider has executed others is unknown.
+    /// executes the calls that it reads as approved. Of the calls that providers execute, only these read as approved,
+    /// and only until their approval was sent: whether a provider has executed others is unknown.
     ///
     /// They are the conversation's own if nothing is dropped.
     #[must_use]
-    pub fn read(&self, takes: TakesImages, calls: &[CallNo], is_hosted: impl Fn(&str) -> bool) -> Arc<Vec<Message>> {
+    pub fn read(
+        &self,
+        takes: TakesImages,
+        calls: &[CallNo],
+        is_hosted: impl Fn(CallNo, &str) -> bool,
+    ) -> Arc<Vec<Message>> {
         if !self.open.is_empty() || !self.held.is_empty() {
             let mut settled = self.clone();
             settled.settle();
@@ -311,7 +315,7 @@ impl Conversation {
         }
         let mut messages = self.messages.clone();
         for (at, call, result) in self.succeeded() {
-            if is_hosted(&result.name) && (self.sent.contains(&call) || !calls.contains(&call)) {
+            if is_hosted(call, &result.name) && (self.sent.contains(&call) || !calls.contains(&call)) {
                 let text = self.locale.text(Text::OutcomeUnknown).to_owned();
                 let unknown = ToolResult { text, status: CallStatus::Error, ..result.clone() };
                 Arc::make_mut(&mut messages)[at] = unknown.into();

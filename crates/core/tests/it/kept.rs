@@ -21,7 +21,7 @@ use crate::world::{Op, World, ops};
 fn read(conversation: &Conversation) -> String {
     let cut = |keep| format!("{:?} {}", conversation.cut(keep).messages(), conversation.cut(keep).text(10_000));
     let cuts: Vec<String> = (1..3).map(cut).collect();
-    format!("{:?} {cuts:?}", conversation.read(TakesImages::All, &[], |_| false))
+    format!("{:?} {cuts:?}", conversation.read(TakesImages::All, &[], |_, _| false))
 }
 
 /// The conversations of a session, as a runtime keeps them.
@@ -71,7 +71,7 @@ proptest! {
                 prop_assert_eq!(read(&kept.nested[&nested.call].2), read(&anew));
             }
             if n % 3 == 0 {
-                let messages = kept.own.read(TakesImages::All, &[], |_| false);
+                let messages = kept.own.read(TakesImages::All, &[], |_, _| false);
                 let text = format!("{messages:?}");
                 held.push((messages, text));
             }
@@ -96,7 +96,7 @@ proptest! {
                 let mut anew = all.clone();
                 anew.keep_images_for(takes);
                 let anew = format!("{:?}", anew.into_messages());
-                prop_assert_eq!(format!("{:?}", kept.read(takes, &[], |_| false)), anew);
+                prop_assert_eq!(format!("{:?}", kept.read(takes, &[], |_, _| false)), anew);
             }
         }
     }

@@ -41,7 +41,7 @@ fn looked(answers: u32) -> Conversation {
 /// What a model reads, a line a part.
 fn words(conversation: &Conversation, takes: TakesImages) -> Vec<String> {
     let mut words = Vec::new();
-    for message in &*conversation.read(takes, &[], |name| name == "other") {
+    for message in &*conversation.read(takes, &[], |_, name| name == "other") {
         match message {
             Message::User(content) => words.extend(content.parts().iter().map(|part| match part {
                 Part::Text(text) => format!("user {text}"),

@@ -471,3 +471,45 @@ async fn s13_r9_a_server_that_wants_an_address_opened_takes_no_for_an_answer() {
     let outcome = answer(&runtime, "s_2", &json!({ "action": "decline" })).await.unwrap();
     assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 2));
 }
+
+#[tokio::test]
+async fn s13_r9_a_server_that_gives_each_address_a_new_id_takes_no_for_an_answer() {
+    for declines in ["decline", "cancel"] {
+        let (fake, ids) = (McpFake::start(Era::Sessions).await, Arc::new(AtomicU32::new(0)));
+        fake.tool(listing("order", "Orders."), move |_| {
+            let id = format!("e{}", ids.fetch_add(1, Ordering::SeqCst));
+            let wanted =
+                json!({ "mode": "url", "elicitationId": id, "message": "Log in", "url": "https://a.example/" });
+            let error = json!({ "code": -32042, "message": "log in", "data": { "elicitations": [wanted] } });
+            std::future::ready(json!({ "error": error }))
+        });
+        let runtime = with(&server(&fake).build().unwrap());
+        send(&runtime, "s", "go").await.unwrap();
+        let outcome = answer(&runtime, "s_1", &json!({ "action": declines })).await.unwrap();
+        assert_eq!((outcome.status, fake.calls().len()), (Status::Completed, 2), "{declines}");
+    }
+}
+
+/// It offers another way after a declined form, which is no answer to that.
+#[tokio::test]
+async fn s13_an_address_is_asked_about_after_a_form_was_declined() {
+    let (fake, opened) = (McpFake::start(Era::Sessions).await, Arc::new(AtomicU32::new(0)));
+    fake.tool(listing("order", "Orders."), move |call: Call| {
+        let is_first = opened.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if !is_first {
+                return text("ordered");
+            }
+            assert_eq!(call.elicit(form()).await["action"], "decline");
+            let wanted =
+                json!({ "mode": "url", "elicitationId": "e", "message": "Log in", "url": "https://a.example/" });
+            json!({ "error": { "code": -32042, "message": "log in", "data": { "elicitations": [wanted] } } })
+        }
+    });
+    let runtime = with(&server(&fake).build().unwrap());
+    send(&runtime, "s", "go").await.unwrap();
+    let outcome = answer(&runtime, "s_1", &json!({ "action": "decline" })).await.unwrap();
+    assert_eq!(outcome.pending, ["s_2"]);
+    let outcome = answer(&runtime, "s_2", &json!({ "action": "accept" })).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "ordered"));
+}

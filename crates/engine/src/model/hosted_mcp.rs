@@ -11,12 +11,16 @@
 //! unknown whether the call was made, and a person is asked again if the model repeats it. Only a request that was
 //! refused outright, or for which no connection was made, is repeated unchanged. If every request failed in this way,
 //! that is recorded too, so that a retry of the turn sends the approval; after a crash before this record, it is
-//! unknown whether the provider got the approval.
+//! unknown whether the provider got the approval. A request sends it only if it has the server as it was shown, and as
+//! the agent has it that made the call: after a handoff, another agent answers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_core::{
-    call::gate::{Ask, DecisionType},
+    call::{
+        args::Digest,
+        gate::{Ask, DecisionType},
+    },
     journal::{draft::ToolKind, permit::Permit},
     locale::{Locale, Text},
 };
@@ -117,7 +121,10 @@ impl HostedMcp {
             format!("A tool of the MCP server {label:?}, which the model's provider calls."),
             Arc::new(json!({"type": "object"})),
         );
-        let entry = ToolEntry::new(spec, Arc::new(SayYes)).needs_approval(Approval::always()).idempotent(true);
+        // A call that was approved for one server is asked about again before the provider calls another.
+        let source = format!("hosted mcp {label:?} {}", Digest::of(server_url.as_bytes()));
+        let entry = ToolEntry::new(spec, Arc::new(SayYes)).of_source(source);
+        let entry = entry.needs_approval(Approval::always()).idempotent(true);
         Ok(HostedMcp {
             label: label.into(),
             server_url: server_url.into(),
@@ -174,8 +181,8 @@ impl HostedMcp {
     /// does not change what running such a call does.
     #[must_use]
     pub fn decided_by(mut self, change: impl FnOnce(ToolEntry) -> ToolEntry) -> HostedMcp {
-        let ToolEntry { spec, tool, idempotent, .. } = self.entry.clone();
-        self.entry = ToolEntry { spec, tool, idempotent, kind: ToolKind::Ordinary, ..change(self.entry) };
+        let ToolEntry { spec, tool, source, idempotent, .. } = self.entry.clone();
+        self.entry = ToolEntry { spec, tool, source, idempotent, kind: ToolKind::Ordinary, ..change(self.entry) };
         self
     }
 

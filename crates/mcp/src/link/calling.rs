@@ -7,7 +7,7 @@ use countersign_core::{
         permit::Permit,
         record::{InputQuestion, input::distinct_names},
         run::Raw,
-        state::input::{CallInput, KeptAnswer, take_answer},
+        state::input::{AskedQuestion, CallInput, KeptAnswer, take_answer},
     },
     locale::Text,
 };
@@ -368,13 +368,14 @@ impl Link {
         }
         // A server may give the same id to several.
         distinct_names(&mut questions);
-        // After a decline it is not asked again forever.
-        let accepted = |question: &InputQuestion| {
-            let answer = permit.input().and_then(|input| input.answer(&question.name));
-            let answer = answer.and_then(|answer| serde_json::from_str::<Value>(answer.get()).ok());
+        // After a decline it is not asked again forever, under whatever ids. Only addresses have ended an attempt here.
+        let is_accepted = |asked: &AskedQuestion| {
+            let answer = asked.answer.as_ref().and_then(|answer| serde_json::from_str::<Value>(answer.get()).ok());
             answer.is_none_or(|answer| answer["action"] == "accept")
         };
-        if questions.is_empty() || permit.attempt() > ASKS_OF_A_CALL || !questions.iter().all(accepted) {
+        let latest = permit.input().filter(|input| !input.live);
+        let is_declined = latest.is_some_and(|input| !input.questions.iter().all(is_accepted));
+        if questions.is_empty() || permit.attempt() > ASKS_OF_A_CALL || is_declined {
             return None;
         }
         Some(self.asks(questions, None, false))

@@ -179,7 +179,8 @@ fn input<'a>(origin: &Origin, tools: &[ToolSpec], hosted: &[HostedMcp], conversa
                 }
             }
             Message::ToolResult(result) => {
-                let is_open = |request: &str| newest.is_some_and(|newest| at > newest) || made.contains(request);
+                let is_new = newest.is_some_and(|newest| at > newest);
+                let is_open = |request: &str| is_new && is_hosted(&result.name) || made.contains(request);
                 input.push(Input::Item(result_of(result, &asked, is_open, is_hosted, &mut ids)));
             }
         }
@@ -199,8 +200,8 @@ fn user(said: &content::Content) -> Input<'_> {
 }
 
 /// The result of a call: an answer to the provider's request, or an output. The provider runs an approved call, so
-/// approval is sent in the next request only, and later only beside the call that it made: it keeps no conversation
-/// that would tell it.
+/// approval is sent in the next request only, if that has the server, and later only beside the call that it made: it
+/// keeps no conversation that would tell it.
 fn result_of<'a>(
     result: &'a ToolResult,
     asked: &[(&str, String)],

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use countersign_core::{
     conversation::{AssistantMessage, Message},
     journal::{
-        draft::Draft,
+        draft::{Catalog as _, Draft, ToolFacts},
+        outdated::words,
         record::{AnswersDiscarded, ModelResponded, Usage},
         spent::Spent,
         state::{Call, Phase, State},
@@ -36,7 +37,7 @@ use super::{
 };
 use crate::{
     agent::{OnCut, Ready},
-    model::{ModelError, ModelRequest, Transcript},
+    model::{ModelError, ModelRequest, Transcript, hosted_mcp::HostedMcp},
 };
 
 pub(super) enum Asked {
@@ -143,7 +144,7 @@ impl Inner {
     /// The approved calls that the model's provider will make. They are recorded first, so that neither a crash,
     /// nor a fork, nor the next turn sends the approval again (spec R4).
     async fn approval_sent(self: &Arc<Self>, live: &LiveRef, state: &State, run: RunNo) -> Result<Vec<CallNo>, Stale> {
-        let finished = self.hosted_calls(state);
+        let finished = self.sendable(state, run);
         if finished.is_empty() {
             return Ok(finished);
         }
@@ -158,10 +159,8 @@ impl Inner {
         run: RunNo,
         finished: &[CallNo],
     ) -> Result<Result<Vec<CallNo>, Stale>, Refusal> {
-        let approved = JournalTranscript::of(self, state, run).approved().await;
-        let mut approved = approved.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))?;
-        // Approvals of an ended turn are not sent.
-        approved.retain(|call| finished.contains(call));
+        let approved = JournalTranscript::of(self, state, run).approved(finished).await;
+        let approved = approved.map_err(|error| Refusal::new(Code::StoreUnavailable, error.message))?;
         if approved.is_empty() {
             return Ok(Ok(approved));
         }
@@ -201,6 +200,20 @@ impl Inner {
     pub(super) fn hosted_calls(&self, state: &State) -> Vec<CallNo> {
         let is_hosted = |call: &&Call| call.phase == Phase::Finished && self.agents.is_hosted(&call.agent, &call.name);
         state.calls.iter().filter(is_hosted).map(|call| call.call).collect()
+    }
+
+    /// The finished calls that a run's next request can let go: those of a server that it has as the agent which made them
+    /// has it, and as it was shown (spec R1). Approvals of an ended turn are not sent.
+    fn sendable(&self, state: &State, run: RunNo) -> Vec<CallNo> {
+        let agent = state.agent_of(run);
+        let is_its = |call: &&Call| {
+            let server = |agent: &str| self.agents.hosted(agent, &call.name).map(HostedMcp::wire);
+            let is_shown = |tool: ToolFacts| call.allowed_tool().is_none_or(|shown| *shown == words(&tool));
+            call.phase == Phase::Finished
+                && server(agent).is_some_and(|here| server(&call.agent) == Some(here))
+                && self.agents.tool(agent, &call.name).is_some_and(is_shown)
+        };
+        state.calls_of(run).filter(is_its).map(|call| call.call).collect()
     }
 
     /// What to show a model whose provider has refused the last request, if its content may have been the reason.
@@ -290,7 +303,9 @@ impl Inner {
             match agent.on_cut {
                 OnCut::Fail => return why(Text::AnswerRefused),
                 OnCut::Continue
-                    if writer.can_go_on(cut)
+                    // A continued answer is kept without what says which calls the provider has made or asks about.
+                    if ready.kits.hosted().is_empty()
+                        && writer.can_go_on(cut)
                         && writer.continued + 1 < most
                         && self
                             .within_budget_with(state, discarded, (&agent.model_name, &writer.finished().1))

@@ -1,7 +1,7 @@
 //! The conversation of a session, when a model asks for it: the [cached](super::conversations) part, and the journal
 //! since then.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
     conversation::{Conversation, Message},
@@ -37,6 +37,9 @@ pub(super) struct JournalTranscript {
     until: u64,
     /// The agent whose model reads it.
     agent: Arc<str>,
+    /// The agents that have made the calls of the latest answer, while its turn is open: after a handoff it is another
+    /// than the one that reads it.
+    makers: HashMap<CallNo, Arc<str>>,
     /// The calls whose approval is sent to the model's provider.
     released: Vec<CallNo>,
 }
@@ -52,6 +55,7 @@ impl JournalTranscript {
             nested: state.nested(run).cloned(),
             until: state.pos,
             agent: state.agent_of(run).clone(),
+            makers: state.calls_of(run).map(|call| (call.call, call.agent.clone())).collect(),
             released: Vec::new(),
         }
     }
@@ -61,13 +65,9 @@ impl JournalTranscript {
         JournalTranscript { released, ..self }
     }
 
-    /// The approved calls of the latest answer that the provider carries out, without those whose approval it was sent
-    /// before.
-    pub(super) async fn approved(&self) -> Result<Vec<CallNo>, ModelError> {
-        let of_conversation = |conversation: &Conversation| {
-            conversation.clone().approved(|tool| self.inner.agents.is_hosted(&self.agent, tool))
-        };
-        self.of_conversation(of_conversation).await
+    /// Those of these calls that are approved calls of the latest answer, without those whose approval was sent before.
+    pub(super) async fn approved(&self, calls: &[CallNo]) -> Result<Vec<CallNo>, ModelError> {
+        self.of_conversation(|conversation| conversation.clone().approved(calls)).await
     }
 
     /// The conversation without image bytes, folded from the journal, since compression is rare.
@@ -165,7 +165,8 @@ fn failed(error: &Refusal) -> ModelError {
 impl JournalTranscript {
     /// The messages, with the images that a model takes.
     pub(super) async fn messages(&self, takes: TakesImages) -> Result<Arc<Vec<Message>>, ModelError> {
-        let is_hosted = |tool: &str| self.inner.agents.is_hosted(&self.agent, tool);
+        let maker = |call| self.makers.get(&call).unwrap_or(&self.agent);
+        let is_hosted = |call: CallNo, tool: &str| self.inner.agents.is_hosted(maker(call), tool);
         self.of_conversation(|conversation| conversation.read(takes, &self.released, is_hosted)).await
     }
 

@@ -61,7 +61,7 @@ table! {
         /// What happens when an answer [is incomplete](protocol.md#answers-that-are-not-whole): `"end"`: it counts as
         /// it is; `"fail"`: the turn fails (`model_error`); `"continue"`: text cut at the token limit is continued by
         /// the model, at most 8 times and within `max_turns`, and becomes one text of one answer. Anything but cut
-        /// text counts as it is.
+        /// text counts as it is, and so does what an agent answers whose model has `hosted_mcp`.
         on_cut: OnCut = choice("on_cut", vec![("end", OnCut::End), ("fail", OnCut::Fail), ("continue", OnCut::Continue)])
             .or_as("`\"end\"`", OnCut::default);
         /// [When its conversation is compressed](#agentsnamecompression).

@@ -85,3 +85,48 @@ async fn s13_r1_no_edit_changes_a_call_of_the_provider_or_makes_one() {
         is_refused(runtime.fork(&me, "s", fork).await.expect_err("a fork with an edit of one, or into one"));
     }
 }
+
+/// The runtime after a restart, whose configuration has the label for this server.
+fn of_server(fake: &Fake, store: &Arc<MemoryStore>, server_url: &str) -> Runtime {
+    let server = HostedMcp::new("bank", server_url).unwrap();
+    let server = server.authorization(ApiKey::new("oauth-1")).decided_by(|entry| entry.of_source("mine"));
+    let agent = Agent::new("a", ("m", Arc::new(model(fake)))).hosted_mcp(server);
+    Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+}
+
+#[tokio::test]
+async fn r1_s13_a_call_approved_for_one_hosted_server_is_asked_about_again_for_another() {
+    let (fake, store) = (then(vec![text("ok")]).await, Arc::new(MemoryStore::new()));
+    let waiting = ask(&of_server(&fake, &store, "https://one.example/mcp")).await;
+    let after = of_server(&fake, &store, "https://two.example/mcp?key=s3cret");
+    let again = approve(&after, &waiting).await;
+    assert_eq!((&*again.pending, yeses(&fake)), (&["s_2".to_owned()][..], 0));
+    let request = serde_json::to_string(&again.interruptions).unwrap();
+    assert!(request.contains("has changed since") && !request.contains("s3cret"), "{request}");
+    assert!(!request.contains("oauth-1"), "{request}");
+    assert_eq!((approve(&after, &again).await.text.as_str(), yeses(&fake)), ("ok", 1));
+}
+
+#[tokio::test]
+async fn r1_s7_a_standing_approval_is_for_one_hosted_server() {
+    let (fake, store) = (asks_in_turn(&["send", "send", "send"]).await, Arc::new(MemoryStore::new()));
+    let one = of_server(&fake, &store, "https://one.example/mcp");
+    let approval_key = ask(&one).await.interruptions[0].approval_key().to_owned();
+    let always = NewDecision::new(approval_key, vec![Decision::approve().always(Always::Session)]);
+    one.decide_and_run(&Principal::trusted(), always).await.expect("decided");
+    assert_eq!((&*ask(&one).await.text, yeses(&fake)), ("ok", 2), "the same server");
+    let two = of_server(&fake, &store, "https://two.example/mcp");
+    assert_eq!((&*ask(&two).await.pending, yeses(&fake)), (&["s_2".to_owned()][..], 2));
+}
+
+/// Its approval was stored, and refused by the provider or not yet sent, when the configuration changed.
+#[tokio::test]
+async fn r1_s13_an_approval_that_is_not_sent_yet_is_not_sent_for_another_hosted_server() {
+    let (fake, store, me) = (refusing(&[401]).await, Arc::new(MemoryStore::new()), Principal::trusted());
+    let one = of_server(&fake, &store, "https://one.example/mcp");
+    assert!(approve(&one, &ask(&one).await).await.error.is_some());
+    let two = of_server(&fake, &store, "https://two.example/mcp");
+    two.retry(&me, "s", NewRetry::default()).await.expect("a retry");
+    assert_eq!(two.wait(&me, "s").await.expect("it answers").text, "ok");
+    assert_eq!((newest(&fake), yeses(&fake)), (vec![(false, UNKNOWN.to_owned())], 1), "the one that was refused");
+}

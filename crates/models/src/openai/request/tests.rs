@@ -30,7 +30,8 @@ fn origin(url: &str) -> Origin {
 
 /// The items that are sent.
 fn sent(origin: &Origin, conversation: &[Message]) -> Vec<Value> {
-    let items = input(origin, &[], &[], conversation);
+    let crm = HostedMcp::new("crm", "https://crm.example/mcp").unwrap();
+    let items = input(origin, &[], &[crm], conversation);
     items.iter().map(|item| serde_json::to_value(item).unwrap()).collect()
 }
 
