@@ -17,7 +17,7 @@ use countersign_store::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{Body, Caller, Params, Segment, page_limit};
+use super::extract::{Body, Caller, NoKey, Params, Segment, page_limit};
 use crate::{
     app::App,
     problem::Problem,
@@ -213,6 +213,7 @@ pub(super) async fn retry_one(
     State(app): State<App>,
     Caller(by): Caller,
     path: Result<Path<(String, String)>, PathRejection>,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
@@ -231,6 +232,7 @@ pub(super) async fn retry_all(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(name): Segment,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let webhooks = named(&app, &by, &name)?;
@@ -244,6 +246,7 @@ pub(super) async fn forget(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(name): Segment,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Forgotten>, Problem> {
     check_auditor(&by, NEED)?;
@@ -271,6 +274,7 @@ pub(super) async fn test(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(name): Segment,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Tested>, Problem> {
     let tested = named(&app, &by, &name)?.test(&name).await;
