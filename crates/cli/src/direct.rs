@@ -188,7 +188,7 @@ async fn of_config(at: &AtStore, path: &Path, purpose: Purpose, threads: &Handle
             Arc::new(loaded::existing_database(url, password_env.as_deref(), lease_seconds).await?)
         }
     };
-    let runtime = assembled::runtime(&config, store.clone(), &config.auth(), threads)?;
+    let runtime = assembled::runtime(&config, store.clone(), &auth(&config, &by), threads)?;
     Ok(Opened { name: loaded::store(&config), by, store, runtime })
 }
 
@@ -233,6 +233,13 @@ fn check_asserted(at: &AtStore, subject: &str) -> Result<(), Failure> {
         Some((option, what)) => Err(Failure::new(Exit::Usage, format!("{option} {what}"))),
         None => Ok(()),
     }
+}
+
+/// Who may do what, where this principal acts without a token.
+pub(crate) fn auth(config: &Config, by: &Principal) -> Auth {
+    let auth = config.auth();
+    auth.note(by);
+    auth
 }
 
 /// The acting principal. A user who can open a store can do everything with it; where people have names, decisions need

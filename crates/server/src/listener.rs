@@ -1,4 +1,4 @@
-//! Connections of the server: closed when the peer does not read or sends no request, and closed gently.
+//! Connections of the server: closed when the peer does not read, or too slowly, or sends no request, and closed gently.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -14,7 +14,10 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use crate::{options::WRITE_STALL_SECONDS, places::Place};
+use crate::{
+    options::{ConnectionLimits, slowest},
+    places::Place,
+};
 
 /// How long, and how much, a closing connection is still read, so that the peer can read the answer to what it is
 /// still sending. Closing with unread input would reset the connection.
@@ -28,16 +31,22 @@ pub(crate) struct Connection {
     place: Option<Place>,
     /// Fires unless the first request's head arrives in time.
     head: Option<Pin<Box<Sleep>>>,
-    /// Fires while a write makes no progress.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// How long writes may be blocked at most, and how long from now on. What the peer takes adds to it as much as the
+    /// slowest reader tolerated needs, and only blocked writes use it up: a stream may be idle.
+    read_time: Duration,
+    patience: Duration,
+    /// Since when a write is blocked, and fires when that is too long.
+    blocked: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl Connection {
-    /// A connection whose first request head must arrive within this time.
-    pub(crate) fn new(stream: TcpStream, place: Place, header_time: Duration) -> Connection {
+    /// A connection, with the time limits of its first request's head and of reading what it is sent.
+    pub(crate) fn new(stream: TcpStream, place: Place, limits: ConnectionLimits) -> Connection {
         // Events are small and must not be delayed.
         let _ = stream.set_nodelay(true);
-        Connection { stream: Some(stream), place: Some(place), head: Some(Box::pin(sleep(header_time))), stalled: None }
+        let head = Some(Box::pin(sleep(limits.header_timeout)));
+        let read_time = limits.read_timeout;
+        Connection { stream: Some(stream), place: Some(place), head, read_time, patience: read_time, blocked: None }
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -61,17 +70,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Turns a write that makes no progress for too long into an error.
-    fn watched<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            self.stalled = None;
+    /// Turns a write that the peer reads too slowly into an error.
+    fn watched(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(taken) = &polled {
+            if let Some((since, _)) = self.blocked.take() {
+                self.patience = self.patience.saturating_sub(since.elapsed());
+            }
+            let taken = taken.as_ref().map_or(0, |taken| *taken as u64);
+            self.patience = self.read_time.min(self.patience.saturating_add(slowest(taken)));
             return polled;
         }
         self.may_continue(context)?;
-        let limit = Duration::from_secs(WRITE_STALL_SECONDS);
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
+        let patience = self.patience;
+        let (_, over) = self.blocked.get_or_insert_with(|| (Instant::now(), Box::pin(sleep(patience))));
+        ready!(over.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read, or too slowly")))
     }
 }
 
@@ -140,5 +153,53 @@ impl Drop for Connection {
                 }
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::net::TcpSocket;
+
+    use super::*;
+    use crate::places::Places;
+
+    /// Whether an answer is written within ten seconds to a client that reads so much ten times a second.
+    async fn answered(bytes: usize, piece: usize) -> io::Result<()> {
+        let listener = TcpSocket::new_v4()?;
+        listener.set_send_buffer_size(4 * 1024)?;
+        listener.bind(([127, 0, 0, 1], 0).into())?;
+        let listener = listener.listen(1)?;
+        let client = TcpSocket::new_v4()?;
+        client.set_recv_buffer_size(4 * 1024)?;
+        let mut client = client.connect(listener.local_addr()?).await?;
+        let limits = ConnectionLimits {
+            header_timeout: Duration::from_secs(60),
+            // More than the kernel takes to tell of what was read.
+            read_timeout: Duration::from_secs(2),
+            ..ConnectionLimits::default()
+        };
+        let (stream, address) = listener.accept().await?;
+        let place = Arc::new(Places::new(limits)).take(address.ip()).ok_or(io::ErrorKind::NotConnected)?;
+        let mut connection = Connection::new(stream, place, limits);
+        let reading = tokio::spawn(async move {
+            let mut buffer = vec![0; piece];
+            while client.read_exact(&mut buffer).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+        let written = tokio::time::timeout(Duration::from_secs(10), connection.write_all(&vec![0; bytes])).await;
+        reading.abort();
+        written.unwrap_or_else(|_| Err(io::Error::other("it is written without end")))
+    }
+
+    /// Spec R9, X: some bytes now and then are no reason to keep an answer in memory for hours.
+    #[tokio::test]
+    async fn r9_x_an_answer_is_not_read_as_slowly_as_one_likes() {
+        let (slow, fast) = tokio::join!(answered(4 << 20, 512), answered(1 << 20, 32 * 1024));
+        let slow = slow.expect_err("it is given up");
+        assert!(slow.to_string().contains("too slowly"), "{slow}");
+        fast.expect("who reads is served");
     }
 }

@@ -12,9 +12,9 @@ pub(crate) const HEADER_SECONDS: u32 = 10;
 pub(crate) const IDLE_SECONDS: u32 = 75;
 /// Most sessions that one WebSocket connection may follow at a time.
 pub(crate) const SUBSCRIPTIONS: usize = 256;
-/// Seconds a write may make no progress before the connection is closed.
-pub(crate) const WRITE_STALL_SECONDS: u64 = 30;
-/// The slowest reader tolerated, in bytes a second: allows a large frame more time than the above.
+/// Seconds within which a client must take what it is sent, by default.
+pub(crate) const READ_SECONDS: u64 = 30;
+/// The slowest reader tolerated, in bytes a second: allows large frames and answers more time than the above.
 pub(crate) const SLOWEST_READER: u64 = 16 * 1024;
 /// The slowest sender of a large frame tolerated, in bytes a second: below that, a frame in transit is no sign of life.
 /// The largest takes it about 40 minutes.
@@ -38,6 +38,11 @@ pub(crate) const PAGE_MAX: u64 = 200;
 pub(crate) const HISTORY_PAGE_MAX: u64 = 1000;
 /// Messages on a page of history that does not say how many.
 pub(crate) const HISTORY_PAGE: usize = 100;
+
+/// The time that the slowest reader tolerated needs for so many bytes.
+pub(crate) fn slowest(bytes: u64) -> Duration {
+    Duration::from_millis(bytes.saturating_mul(1000) / SLOWEST_READER)
+}
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -80,6 +85,9 @@ pub struct ConnectionLimits {
     pub header_timeout: Duration,
     /// Time within which the head of the next request must arrive: 75 seconds by default.
     pub idle_timeout: Duration,
+    /// Time within which a client must read what it is sent, beside one second for each 16 KiB of it: 30 seconds by
+    /// default. It holds for WebSockets that an application accepts too.
+    pub read_timeout: Duration,
 }
 
 impl ConnectionLimits {
@@ -99,6 +107,7 @@ impl Default for ConnectionLimits {
             of_address: 4 * 1024,
             header_timeout: Duration::from_secs(HEADER_SECONDS.into()),
             idle_timeout: Duration::from_secs(IDLE_SECONDS.into()),
+            read_timeout: Duration::from_secs(READ_SECONDS),
         }
     }
 }

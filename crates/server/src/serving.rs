@@ -83,8 +83,7 @@ async fn connection(
         let answer = router.call(request);
         async move { Ok::<Response, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
     });
-    let header_time = limits.header_timeout;
-    let io = TokioIo::new(Connection::new(stream, place, header_time));
+    let io = TokioIo::new(Connection::new(stream, place, limits));
     let mut http = http1::Builder::new();
     // Runs from an answer until the head of the next request has arrived.
     let idle_time = limits.idle_timeout;

@@ -82,9 +82,10 @@ async fn serve_store(
     signalled: watch::Receiver<bool>,
 ) -> Outcome {
     let name = loaded::store(config);
+    let auth = direct::auth(config, &by);
     let options = Options { auth: Auth::only(by), console: false, ..Options::default() };
     check_session(chat, store, &name, options.auth.clone()).await?;
-    let runtime = assembled::runtime(config, store.clone(), &config.auth(), sessions)?.stored_directly();
+    let runtime = assembled::runtime(config, store.clone(), &auth, sessions)?.stored_directly();
     let runtime = runtime.build().map_err(|error| error.to_string())?;
     runtime.start().await.map_err(|refusal| format!("the store cannot be read: {refusal}"))?;
     let used = async |server| {

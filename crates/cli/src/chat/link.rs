@@ -5,6 +5,7 @@ mod heard;
 
 use std::time::Duration;
 
+use countersign_core::limits::SESSION_BYTES;
 use countersign_server::InProcess;
 use futures::{SinkExt as _, StreamExt as _};
 use reqwest::{Method, StatusCode};
@@ -14,13 +15,13 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use tokio_tungstenite::{
-    WebSocketStream, client_async,
+    WebSocketStream, client_async_with_config,
     tungstenite::{
-        Message,
+        Error, Message,
         client::IntoClientRequest as _,
         handshake::{client::generate_key, derive_accept_key},
         http::{HeaderValue, header::SEC_WEBSOCKET_PROTOCOL},
-        protocol::{CloseFrame, Role},
+        protocol::{CloseFrame, Role, WebSocketConfig},
     },
 };
 
@@ -41,6 +42,9 @@ const UNAUTHENTICATED: u16 = 4401;
 const HEARTBEAT: u64 = 30;
 /// After so many of these times without a byte the connection is lost: nothing else tells that its other end is gone.
 const SILENT: u64 = 2;
+/// Largest frame, in bytes. A server has no limit for an event, but a length that is sent is reserved before the bytes
+/// arrive. Six bytes may stand for one of a session's.
+const LARGEST: usize = 6 * SESSION_BYTES as usize;
 
 /// The transport of a connection.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -123,12 +127,22 @@ impl Link {
                     let text = visible(&format!("{} says: {reason} (unauthenticated)", place.name()));
                     return Err(Lost::Refused(Failure::new(Exit::Refused, text)));
                 }
+                // It is sent again over every connection.
+                Some(Err(Error::Capacity(error))) => {
+                    let text = format!("{} sends an event that this program cannot take: {error}", place.name());
+                    return Err(Lost::Refused(text.into()));
+                }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Lost::Closed),
                 // Pings are answered below.
                 Some(Ok(_)) => {}
             }
         }
     }
+}
+
+/// The limits of a connection.
+fn limits() -> Option<WebSocketConfig> {
+    Some(WebSocketConfig::default().max_frame_size(Some(LARGEST)).max_message_size(Some(LARGEST)))
 }
 
 /// How long nothing may arrive from the server that has greeted so.
@@ -158,7 +172,7 @@ async fn connect(server: &Remote) -> Result<Socket, Failure> {
         return Err(server.strange());
     }
     let stream: Box<dyn Stream> = Box::new(answer.upgrade().await.map_err(|error| server.unreachable(error))?);
-    Ok(WebSocketStream::from_raw_socket(Counting::new(stream), Role::Client, None).await)
+    Ok(WebSocketStream::from_raw_socket(Counting::new(stream), Role::Client, limits()).await)
 }
 
 /// Connects to the server in this process.
@@ -167,7 +181,7 @@ async fn connect_here(server: &InProcess) -> Result<Socket, Failure> {
     let mut request = "ws://localhost/v1/ws".into_client_request().map_err(failed)?;
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
     let stream: Box<dyn Stream> = Box::new(server.connect());
-    let (socket, _) = client_async(request, Counting::new(stream)).await.map_err(failed)?;
+    let (socket, _) = client_async_with_config(request, Counting::new(stream), limits()).await.map_err(failed)?;
     Ok(socket)
 }
 

@@ -31,7 +31,7 @@ use crate::{
     terminal::{is_interactive, tell, visible},
 };
 
-/// How long to wait before each try to connect again.
+/// How long to wait before each try to connect again, in seconds.
 const AGAIN: [u64; 7] = [0, 1, 2, 4, 8, 15, 30];
 /// How long the server may take to acknowledge a frame, or to send the existing events.
 const ANSWERED: Duration = Duration::from_secs(60);
@@ -76,6 +76,9 @@ struct Talk {
     roles: Vec<String>,
     /// The id of the server's event history, to which all seen events belong.
     history_id: Option<String>,
+    /// The last event that was seen when the connection was lost, and how many of [`AGAIN`] are too short since: a server
+    /// that breaks each connection at the same event is not asked without a pause.
+    lost: Option<(u64, usize)>,
     session: String,
     /// The session that the first message creates, until that is acknowledged: a chat without messages leaves no
     /// session.
@@ -148,6 +151,7 @@ impl Chat {
             subject: hello["subject"].as_str().map(str::to_owned),
             roles: roles(&hello),
             history_id: history_id(&hello),
+            lost: None,
             session: String::new(),
             new: None,
             seq: 0,
@@ -457,8 +461,11 @@ impl Talk {
     /// Connects again, and continues after the last event that was seen.
     async fn connect_again(&mut self) -> Outcome {
         tell("the connection is lost; connecting again");
-        for wait in AGAIN {
-            tokio::time::sleep(Duration::from_secs(wait)).await;
+        let short =
+            self.lost.filter(|(seq, _)| *seq == self.seq).map_or(0, |(_, short)| (short + 1).min(AGAIN.len() - 1));
+        self.lost = Some((self.seq, short));
+        for n in 0..AGAIN.len() {
+            tokio::time::sleep(Duration::from_secs(AGAIN[n.max(short)])).await;
             match Link::open(&self.server, self.json).await {
                 Ok((link, hello)) => {
                     let known = self.history_id.as_ref().zip(history_id(&hello));
@@ -470,6 +477,8 @@ impl Talk {
                         return Err(Failure::new(Exit::Error, visible(&text)));
                     }
                     self.link = link;
+                    self.subject = hello["subject"].as_str().map(str::to_owned);
+                    self.roles = roles(&hello);
                     self.history_id = history_id(&hello).or_else(|| self.history_id.take());
                     if self.is_made() {
                         self.subscribe().await;

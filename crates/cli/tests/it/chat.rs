@@ -410,12 +410,16 @@ async fn u3_chat_leaves_to_others_what_is_for_them() {
     chat.see("Result: ");
 }
 
+/// An address that a server has again after it was restarted.
+fn any_port() -> &'static str {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    Box::leak(format!("127.0.0.1:{port}").into_boxed_str())
+}
+
 #[tokio::test]
 async fn u3_chat_goes_on_after_its_server_was_restarted() {
     let script = json!({ "turns": [{ "text": "You said {{ last_user }}." }], "at_end": "repeat" });
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let listen: &'static str = Box::leak(format!("127.0.0.1:{port}").into_boxed_str());
-    let mut server = Setup::new(Store::Sqlite, &script).listen(listen).start().await;
+    let mut server = Setup::new(Store::Sqlite, &script).listen(any_port()).start().await;
     let mut chat = server.terminal(&["chat", "one"], &[]);
     chat.see("You said one.");
     chat.see("> ");
@@ -427,6 +431,24 @@ async fn u3_chat_goes_on_after_its_server_was_restarted() {
     chat.see("You said two.");
     let shown = chat.shown();
     assert_eq!(shown.matches("You said one.").count(), 1, "{shown}");
+}
+
+#[tokio::test]
+async fn u3_chat_has_the_roles_of_its_new_connection() {
+    let setup = talkative().on(Store::Sqlite).trade("approval = { require = true, levels = [\"admin\"] }");
+    let mut server = setup.listen(any_port()).person("ann", &["clerk"]).start().await;
+    let mut chat = server.terminal(&["chat", "buy"], &[("COUNTERSIGN_TOKEN", "ann-secret")]);
+    chat.see("is for admin]");
+    chat.see("(pending, /pending to decide) > ");
+    server.kill();
+    chat.see("the connection is lost");
+    server.configure(|text| text.replace("[\"clerk\"]", "[\"admin\"]"));
+    server.start_again().await;
+    chat.see("> ");
+    chat.type_line("/pending");
+    chat.see("not now (n)> ");
+    chat.type_line("a");
+    chat.see("Result: ");
 }
 
 /// The prompt of a session that is held.

@@ -283,3 +283,107 @@ async fn u3_r7_chat_connects_again_when_the_other_end_is_silent_and_continues_af
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("the connection is lost"), "{}", ended.stderr);
 }
+
+/// The next frame that a chat sends.
+async fn sent(socket: &mut WebSocketStream<TcpStream>) -> Value {
+    serde_json::from_str(socket.next().await.unwrap().unwrap().to_text().unwrap()).unwrap()
+}
+
+async fn send(socket: &mut WebSocketStream<TcpStream>, frame: Value) {
+    socket.send(Message::text(frame.to_string())).await.unwrap();
+}
+
+fn status(session: &Value, seq: u64, status: &str) -> Value {
+    json!({ "type": "run_status", "session_id": session, "seq": seq, "status": status, "pending": [] })
+}
+
+/// A chat of a program with a server at this listener, and its lines.
+fn chat_with(listener: &TcpListener, lines: &'static str) -> tokio::task::JoinHandle<Ended> {
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::task::spawn_blocking(move || {
+        run_program(BINARY, &std::env::temp_dir(), &["chat", "--json", "--url", &url], lines, &[])
+    })
+}
+
+/// How the chat ends, which connects no further time.
+async fn ends(chat: tokio::task::JoinHandle<Ended>, listener: &TcpListener) -> Ended {
+    let ended = async {
+        tokio::select! {
+            ended = chat => ended.unwrap(),
+            _ = listener.accept() => panic!("it connects again"),
+        }
+    };
+    tokio::time::timeout(DEADLINE, ended).await.expect("it ends")
+}
+
+/// A server sends events whole, and has no limit for them: neither has a client.
+#[tokio::test]
+async fn u3_r9_chat_takes_a_frame_of_any_size() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let chat = chat_with(&listener, "go\n");
+    let mut socket = greeted(&listener, 60).await;
+    let message = sent(&mut socket).await;
+    let session = &message["session_id"];
+    send(&mut socket, json!({ "type": "ack", "session_id": session, "request_id": message["request_id"] })).await;
+    send(&mut socket, status(session, 1, "running")).await;
+    let delta = json!({ "type": "text_delta", "text": "x".repeat(17 << 20) });
+    let large =
+        json!({ "type": "content_block_delta", "session_id": session, "message_id": "m", "index": 0, "delta": delta });
+    let closed = socket
+        .send(Message::text(large.to_string()))
+        .await
+        .and(socket.send(Message::text(status(session, 2, "completed").to_string())).await);
+    let ended = ends(chat, &listener).await;
+    assert!(closed.is_ok(), "{closed:?}");
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.len() > 17 << 20);
+}
+
+/// A server that breaks every connection at the same event is asked less and less often.
+#[tokio::test]
+async fn u3_r7_chat_does_not_connect_again_and_again_without_a_pause() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut chat = Command::new(BINARY)
+        .args(["chat", "--json", "--url", &url])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut connections = 0;
+    let broken = async {
+        loop {
+            drop(greeted(&listener, 60).await);
+            connections += 1;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(2500), broken).await;
+    chat.kill().unwrap();
+    chat.wait().unwrap();
+    assert!((2..=4).contains(&connections), "{connections}");
+}
+
+/// The acknowledgement of a message that is sent again may come after all that the message led to.
+#[tokio::test]
+async fn u3_r7_chat_goes_on_when_a_turn_is_replayed_before_its_acknowledgement() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let chat = chat_with(&listener, "one\ntwo\n");
+    let mut first = greeted(&listener, 60).await;
+    let message = sent(&mut first).await;
+    let session = &message["session_id"];
+    send(&mut first, json!({ "type": "ack", "session_id": session, "request_id": message["request_id"] })).await;
+    send(&mut first, status(session, 1, "running")).await;
+    send(&mut first, status(session, 2, "completed")).await;
+    let second = sent(&mut first).await;
+    drop(first);
+    // A chat that waits for more hears nothing of this one soon.
+    let mut next = greeted(&listener, 1).await;
+    assert_eq!(sent(&mut next).await, json!({ "type": "subscribe", "session_id": session, "after": 2 }));
+    assert_eq!(sent(&mut next).await, second);
+    send(&mut next, status(session, 3, "running")).await;
+    send(&mut next, status(session, 4, "completed")).await;
+    send(&mut next, json!({ "type": "ack", "session_id": session, "request_id": second["request_id"] })).await;
+    let ended = ends(chat, &listener).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}

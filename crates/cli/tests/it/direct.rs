@@ -153,6 +153,19 @@ async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_has_the_roles_that_are_n
     assert!(as_zoe(&["--as-role", "clerk", "--as-role", "admin"]).ok().contains("decided (approve) by zoe"));
 }
 
+/// Nobody of this process has presented their token: they are who the user of the store says.
+#[tokio::test]
+async fn u3_in_a_store_a_person_who_signs_in_with_a_jwt_edits() {
+    let jwt = "\n[auth.jwt]\nissuer = \"https://id.test\"\naudience = \"countersign\"\njwks_url = \"http://127.0.0.1:9/keys\"\n";
+    let setup = Setup::one_trade(Store::Sqlite).trade("approval = { levels = [\"admin\"] }").more(jwt);
+    let mut server = setup.person("ann", &[]).start().await;
+    server.ask_as("ann", "POST", "/v1/sessions/s/messages", Some(&json!({ "content": "go" }))).await.ok();
+    server.kill();
+    let arguments = [&["approvals", "edit", "s_1", "--yes", "--as", "zoe", "--as-role", "admin"][..], &CONFIG].concat();
+    let edited = server.command_with(&arguments, "", &[("EDITOR", "sed -i s/100/50/"), ("VISUAL", "")]);
+    assert!(edited.ok().contains("decided (edit) by zoe"), "{}", edited.stdout);
+}
+
 #[tokio::test]
 async fn u3_in_a_store_an_edit_is_judged_by_the_policy_and_questions_are_answered() {
     let mut server = stopped(

@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{
     DEADLINE, Server, Setup, Store, Ws,
+    http::request,
     receiver::{Answer, OTHER_SECRET, Received, Receiver, SECRET},
     run, trade,
 };
@@ -342,6 +343,25 @@ async fn u4_a_webhook_that_is_forgotten_gets_what_happens_from_then_on() {
     let url = format!("http://{}", server.address);
     assert_eq!(forget("desk", url.clone(), server.path("")).await.code, Some(0));
     assert_eq!(forget("desk", url, server.path("")).await.code, Some(3));
+}
+
+/// Spec W8: a key that is ignored would be taken for a promise: a repeated `forget` drops what came in between.
+#[tokio::test]
+async fn w8_u4_what_cannot_be_repeated_safely_takes_no_idempotency_key() {
+    let receiver = Receiver::start(Answer::Status(500)).await;
+    let setup = notifying(Setup::one_trade(Store::Memory), &hook("desk", &receiver, "max_attempts = 1"));
+    let server = setup.start().await;
+    asked(&server, "s").await;
+    until_webhook(&server, |webhook| webhook["dead"] == 1).await;
+    let key = [("idempotency-key", "k")];
+    for path in ["failed/1/retry", "retry", "forget", "test"] {
+        let path = format!("/v1/webhooks/desk/{path}");
+        let refused = request(server.address, "POST", &path, &key, None).await.problem(400, "invalid_message");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains("Idempotency-Key") && detail.contains("cannot be repeated safely"), "{detail}");
+    }
+    let stays = until_webhook(&server, |webhook| webhook["dead"] == 1).await;
+    assert_eq!((&stays["cursor"], receiver.all().len()), (&json!(1), 1), "nothing was sent or dropped");
 }
 
 #[tokio::test]

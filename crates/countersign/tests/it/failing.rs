@@ -44,6 +44,8 @@ pub(crate) struct Faults {
     pub(crate) heads: AtomicU32,
     pub(crate) firsts: AtomicU32,
     pub(crate) rules: AtomicU32,
+    /// Deletions that are still to fail.
+    pub(crate) deletes: AtomicU32,
     /// How many have failed.
     pub(crate) failed: AtomicU32,
     /// The bytes of the largest page of entries that was read, and of all of them.
@@ -412,7 +414,7 @@ impl Store for Failing {
         at: Option<u64>,
         told: Option<&Event>,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        match self.check_broken(session_id) {
+        match self.check_broken(session_id).and_then(|()| self.check(&self.deletes)) {
             Ok(()) => self.inner.delete(session_id, at, told),
             Err(error) => async { Err(error) }.boxed(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, RunErrorKind, RunState, Sessions, Status,
+    Agent, Principal, Raw, RunErrorKind, RunState, Sessions, Status,
     graph::{Context, Graph, Node, NodeError},
     model::scripted::Scripted,
     run::{Code, NewMessage, Runtime},
@@ -11,7 +11,13 @@ use countersign::{
 };
 use countersign_runtime::run::{CheckpointQuery, ForkEdit, NewFork};
 
-use crate::graph_support::{Count, Work, WorkUpdate, in_line, me, said};
+use serde_json::json;
+use tokio::task::yield_now;
+
+use crate::{
+    failing::Failing,
+    graph_support::{Count, Work, WorkUpdate, in_line, me, process, said},
+};
 
 fn asks() -> Graph<Work> {
     in_line("asks", |graph| {
@@ -148,4 +154,35 @@ async fn g3_an_answer_beside_a_failed_node_shows_its_failure_and_tries_nothing_a
     let state: RunState = failed.into_state().expect("its state");
     let done = graph.run(state).await.expect("retried").done().expect("done");
     assert_eq!((done.sum, done.log, tried.get()), (7, vec!["mended".to_owned()], 2));
+}
+
+/// Whoever is told that nothing happened sends the edit again, and changes the state twice.
+#[tokio::test]
+async fn g6_an_edit_that_is_stored_is_not_refused_as_too_busy() {
+    let store: Arc<dyn Store> = Failing::slow(Arc::new(MemoryStore::new()));
+    let (ann, graph) = (Principal::person("ann", Vec::new()), asks());
+    let _ = process(&store, &graph).1.run(&ann, "s", &Work::default()).await.expect("it waits");
+    // Nothing of the session is in the memory of this one.
+    let (runtime, runs) = process(&store, &graph);
+    let mut reads = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let (runtime, ann) = (runtime.clone(), ann.clone());
+        reads.spawn(async move {
+            loop {
+                let _ = runtime.state_at(&ann, "s", 1).await;
+                yield_now().await;
+            }
+        });
+    }
+    for sum in 1..=5 {
+        for _ in 0..50 {
+            yield_now().await;
+        }
+        let update = Raw::of(&json!({ "sum": { "add": 1 } })).expect("JSON");
+        let edited = runtime.edit_run(&ann, "s", update, None).await.expect("it is stored");
+        let edited = serde_json::to_value(&edited).expect("JSON");
+        assert_eq!(edited["values"]["sum"], sum, "{edited}");
+    }
+    reads.abort_all();
+    assert_eq!(runs.state(&me(), "s").await.expect("state").sum, 5);
 }

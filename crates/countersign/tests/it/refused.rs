@@ -1,13 +1,14 @@
-//! Requests that a provider refuses for good: what is tried, and what operators learn (spec S23).
+//! Requests that a provider refuses for good: what is tried, and what operators learn (spec S23); and what refusals say
+//! has happened (spec R12).
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use countersign::{
     Agent, Message, Principal, Status,
-    model::{Model, ModelError, ModelEvent, ModelRequest},
-    run::{NewMessage, Runtime, TurnOutcome},
+    model::{Model, ModelError, ModelEvent, ModelRequest, scripted::Scripted},
+    run::{Code, NewMessage, Runtime, TurnOutcome},
     store::memory::MemoryStore,
-    tool::function,
+    tool::{Approval, function},
 };
 use countersign_runtime::run::NewRetry;
 use futures::{
@@ -16,7 +17,11 @@ use futures::{
 };
 use serde_json::value::RawValue;
 
-use crate::logged::Log;
+use crate::{
+    failing::Failing,
+    logged::Log,
+    support::{Ledger, entry, send},
+};
 
 /// A model that calls a tool twice in a turn, and whose provider cannot read what it had encrypted in its first answer.
 struct Forgets {
@@ -157,4 +162,28 @@ async fn s23_a_model_call_that_fails_for_good_is_logged_and_its_turn_counted() {
     let log = log.text();
     assert_eq!(log.matches("message=the model call failed ").count(), 2, "{log}");
     assert!(log.contains("session=\"s\"") && log.contains("error=the answer cannot be read"), "{log}");
+}
+
+/// `store_unavailable` says that nothing happened, and the turn is cancelled.
+#[tokio::test]
+async fn r12_a_deletion_that_has_cancelled_the_turn_does_not_say_that_nothing_happened() {
+    let store = Failing::over(Arc::new(MemoryStore::new()));
+    let script = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"done"}],"at_end":"repeat"}"#;
+    let model = Scripted::from_json(script).expect("script");
+    let agent = Agent::new("a", model).tool(entry("trade", Approval::always(), &Ledger::default()));
+    let runtime = Runtime::builder(store.clone()).agent(agent).build().expect("runtime");
+    let me = Principal::trusted();
+    for session in ["whole", "asks"] {
+        send(&runtime, session, "go").await.expect("run");
+    }
+    runtime.cancel(&me, "whole", None).await.expect("cancelled");
+    store.deletes.store(2, Ordering::SeqCst);
+    let whole = runtime.delete_session(&me, "whole").await.expect_err("the store fails");
+    assert_eq!(whole.code, Code::StoreUnavailable, "{whole}");
+    let asks = runtime.delete_session(&me, "asks").await.expect_err("the store fails");
+    assert_eq!(asks.code, Code::OutcomeUnknown, "{asks}");
+    assert!(asks.message.contains("delete it again"), "{asks}");
+    assert_eq!(runtime.session(&me, "asks").await.expect("it is there").status, Status::Cancelled);
+    runtime.delete_session(&me, "asks").await.expect("deleted");
+    assert_eq!(runtime.session(&me, "asks").await.expect_err("it is gone").code, Code::SessionDeleted);
 }

@@ -11,7 +11,6 @@ use countersign_core::{
         state::{Phase, State},
     },
     refusal::{Code, Refusal},
-    session::Session,
 };
 
 use super::{
@@ -32,25 +31,35 @@ impl Runtime {
     /// outcomes of the requests and calls, and who ended the rules (spec R8).
     ///
     /// # Errors
-    /// `session_not_found`, `forbidden`, `store_unavailable` (the turn may have been cancelled and rules revoked).
+    /// `session_not_found`, `forbidden`, `store_unavailable`; `outcome_unknown` also if the turn was cancelled or rules were
+    /// revoked, and the session is not deleted all the same: delete it again.
     pub async fn delete_session(&self, by: &Principal, session_id: &str) -> Result<(), Refusal> {
         let live = self.inner.named(session_id)?;
         let (runtime, by) = (self.clone(), by.clone());
-        to_the_end(async move { contested!(runtime.try_delete(&live, &by).await) }).await
+        to_the_end(async move {
+            let mut changed = false;
+            let deleted = contested!(runtime.try_delete(&live, &by, &mut changed).await);
+            deleted.map_err(|refusal| if changed { half_done(refusal) } else { refusal })
+        })
+        .await
     }
 
-    async fn try_delete(&self, live: &LiveRef, by: &Principal) -> Result<(), Refusal> {
+    /// Sets `changed` once something of the session is stored for its deletion.
+    async fn try_delete(&self, live: &LiveRef, by: &Principal, changed: &mut bool) -> Result<(), Refusal> {
         let session_id = &live.session_id;
         let mut guard = live.lock().await;
         let state = self.inner.load(live, &mut guard).await?;
         owned(by, &state)?;
         let rules = self.rules_to_end(by, session_id).await?;
-        let mut state = self.inner.ended_for_good(live, &mut guard, state, by.subject.as_ref()).await?;
+        *changed |= self.inner.ended_for_good(live, &mut guard, &state, by.subject.as_ref()).await?;
+        // Not what another node has stored since: whoever deletes has not looked at that.
+        let mut state = self.inner.known(live, &mut guard).await?;
         // Last, since rules that reject calls of other sessions are gone even if the deletion then fails.
         for rules in rules.chunks(PAGE) {
             let revoke =
                 |state: &Arc<State>| Ok(Draft::of(state.clone(), self.inner.now()).revoke(rules, by.subject.as_ref()));
             self.inner.transact(live, &mut guard, Durability::Synced, revoke).await?;
+            *changed = true;
             state = self.inner.known(live, &mut guard).await?;
         }
         // Anything that another node has stored meanwhile is checked first: a rule, or the outcome of a call.
@@ -110,23 +119,31 @@ impl Inner {
         deleted.map_err(|error| self.refused(error))
     }
 
-    /// The state of a session that is about to be deleted, once its turn is cancelled if that has open requests or calls,
-    /// so that the audit log has their outcomes (spec R8).
+    /// Cancels the turn of a session that is about to be deleted if that has open requests or calls, so that the audit log
+    /// has their outcomes (spec R8). `false`: it has none.
     pub(super) async fn ended_for_good(
         &self,
         live: &LiveRef,
         guard: &mut LiveState,
-        state: Session,
+        state: &State,
         by: Option<&Arc<str>>,
-    ) -> Result<Session, Refusal> {
+    ) -> Result<bool, Refusal> {
         let unfinished = !state.open.is_empty() || state.calls.iter().any(|call| call.phase != Phase::Finished);
         if !state.status.is_open() || !unfinished {
-            return Ok(state);
+            return Ok(false);
         }
         let (at, partial) = (self.now(), guard.written());
         let cancel = |state: &Arc<State>| Draft::of(state.clone(), at).cancel_for_good(by, partial);
         self.transact(live, guard, Durability::Synced, cancel).await?;
-        // Not what another node has stored since: whoever deletes has not looked at that.
-        self.known(live, guard).await
+        Ok(true)
     }
+}
+
+/// Why a session was not deleted of which something was stored already: nobody must take it for untouched.
+fn half_done(refusal: Refusal) -> Refusal {
+    if !refusal.code.is_temporary() && refusal.code != Code::NewerVersionRequired {
+        return refusal;
+    }
+    let what = "its turn was cancelled or its rules were revoked, and it is not known to be deleted; delete it again";
+    Refusal::new(Code::OutcomeUnknown, format!("{what}: {}", refusal.message))
 }

@@ -145,7 +145,8 @@ impl Inner {
         if state.pos != pos {
             return Ok(false);
         }
-        let state = self.ended_for_good(live, guard, state, None).await?;
+        self.ended_for_good(live, guard, &state, None).await?;
+        let state = self.known(live, guard).await?;
         self.delete_as(&state, Deleted::Expired, None).await
     }
 }

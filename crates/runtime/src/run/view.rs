@@ -269,8 +269,18 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
+        self.state_in_turn(by, session_id, Some(by)).await
+    }
+
+    /// The same, for what a person has stored in the session with no `turn` to wait for: that is not refused any more.
+    pub(super) async fn state_in_turn(
+        &self,
+        by: &Principal,
+        session_id: &str,
+        turn: Option<&Principal>,
+    ) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        Ok(StateView { values: self.inner.graph_values(Some(by), &state).await?, ..StateView::of(&state) })
+        Ok(StateView { values: self.inner.graph_values(turn, &state).await?, ..StateView::of(&state) })
     }
 
     /// The `seq` of the session's last event.

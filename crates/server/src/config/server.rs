@@ -94,6 +94,7 @@ fn connections(section: &Section<'_>) -> Option<ConnectionLimits> {
              that keeps connections open should keep them for less.",
             seconds().or(IDLE_SECONDS),
         )?),
+        ..default
     })
 }
 

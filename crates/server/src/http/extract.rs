@@ -1,11 +1,11 @@
 //! Extractors for handlers, with errors as problem documents.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
     extract::{
-        DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request,
+        DefaultBodyLimit, FromRequest, FromRequestParts, OriginalUri, Path, Query, Request,
         rejection::{BytesRejection, FailedToBufferBody},
     },
     http::{HeaderMap, header, request::Parts},
@@ -19,6 +19,9 @@ use countersign_core::{
 use serde::de::DeserializeOwned;
 
 use crate::{accept::weighted, app::App, auth::pass::Pass, options::BODY_SECONDS, places::Visitor, problem::Problem};
+
+/// The header that behaves as `request_id` (spec W8).
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The requester. Work that outlives the start of the response takes a [`Pass`].
 pub(super) struct Caller(pub(super) Arc<Principal>);
@@ -63,6 +66,19 @@ impl FromRequestParts<App> for Segment {
             Ok(Path(segment)) => Ok(Segment(segment)),
             Err(error) => Err(Problem::invalid(format!("the path: {}", error.body_text()))),
         }
+    }
+}
+
+/// The path that the server is mounted under in another application; empty if it is none.
+pub(super) struct Mount(pub(super) String);
+
+impl FromRequestParts<App> for Mount {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Mount, Infallible> {
+        let asked = parts.extensions.get::<OriginalUri>();
+        let mount = asked.and_then(|OriginalUri(asked)| asked.path().strip_suffix(parts.uri.path()));
+        Ok(Mount(mount.unwrap_or_default().to_owned()))
     }
 }
 
@@ -187,7 +203,7 @@ pub(super) fn named_by_path(field: &str, in_body: Option<&str>, in_path: Option<
 /// under any of two ids the input could be carried out again.
 pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result<Option<String>, Problem> {
     let mut of_header = None;
-    for value in headers.get_all("idempotency-key") {
+    for value in headers.get_all(IDEMPOTENCY_KEY) {
         let value = value.to_str().map_err(|_| Problem::invalid("Idempotency-Key: must be ASCII"))?;
         if of_header.replace(value).is_some_and(|other| other != value) {
             return Err(Problem::invalid("Idempotency-Key: is there twice, with different values; send one"));
@@ -204,6 +220,21 @@ pub(super) fn request_id(headers: &HeaderMap, of_body: Option<String>) -> Result
         check_request_id(id)?;
     }
     Ok(id)
+}
+
+/// No `Idempotency-Key`, which would be taken for a promise: to carry this out again does it twice, and nothing tells that
+/// it is a repeat.
+pub(super) struct NoKey;
+
+impl FromRequestParts<App> for NoKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<NoKey, Problem> {
+        if !parts.headers.contains_key(IDEMPOTENCY_KEY) {
+            return Ok(NoKey);
+        }
+        Err(Problem::invalid("Idempotency-Key: this cannot be repeated safely, so it takes no key; leave it out"))
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    extract::{Body, Caller, Params, Segment, request_id},
+    extract::{Body, Caller, Mount, Params, Segment, request_id},
     sessions::created,
 };
 use crate::{
@@ -101,6 +101,7 @@ pub(super) struct EditCall {
 pub(super) async fn fork(
     State(app): State<App>,
     Caller(by): Caller,
+    mount: Mount,
     Segment(session_id): Segment,
     headers: HeaderMap,
     Body(body): Body<ForkSession, { limits::MESSAGE_FRAME_BYTES }>,
@@ -121,5 +122,5 @@ pub(super) async fn fork(
     };
     let new = NewFork { checkpoint: body.checkpoint, session_id: new_id, edit, run: body.run, request_id };
     let MadeFork { session, made } = app.runtime.fork(&by, &session_id, new).await?;
-    Ok(if made { created(session) } else { Json(session).into_response() })
+    Ok(if made { created(&mount, session) } else { Json(session).into_response() })
 }

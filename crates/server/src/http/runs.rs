@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    extract::{Body, Caller, Segment, request_id},
+    extract::{Body, Caller, Mount, Segment, request_id},
     sessions::created,
 };
 use crate::{
@@ -41,6 +41,7 @@ pub(super) struct StartRun {
 pub(super) async fn start(
     State(app): State<App>,
     Caller(by): Caller,
+    mount: Mount,
     Segment(graph): Segment,
     headers: HeaderMap,
     Body(body): Body<StartRun>,
@@ -50,7 +51,7 @@ pub(super) async fn start(
         body.session_id.or_else(|| request_id.as_ref().map(|key| session_of(&by, Makes::Run(&graph), key)));
     let new = NewRun { session_id, state: body.state, request_id };
     let BegunRun { session, made } = app.runtime.start_run(&by, &graph, new).await?;
-    Ok(if made { created(session) } else { Json(session).into_response() })
+    Ok(if made { created(&mount, session) } else { Json(session).into_response() })
 }
 
 /// The body of `POST /v1/sessions/{session_id}/state`.

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 
 use super::{
     events,
-    extract::{Body, Caller, Params, Segment, named_by_path, request_id, wants_events},
+    extract::{Body, Caller, Mount, Params, Segment, named_by_path, request_id, wants_events},
 };
 use crate::{
     app::App,
@@ -57,6 +57,7 @@ pub(super) struct CreateSession {
 pub(super) async fn create(
     State(app): State<App>,
     Caller(by): Caller,
+    mount: Mount,
     headers: HeaderMap,
     Body(body): Body<CreateSession>,
 ) -> Result<Response, Problem> {
@@ -74,12 +75,12 @@ pub(super) async fn create(
     if known {
         return Ok(Json(view).into_response());
     }
-    Ok(created(view))
+    Ok(created(&mount, view))
 }
 
 /// 201 with the new session and its location.
-pub(super) fn created(session: SessionView) -> Response {
-    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.session_id));
+pub(super) fn created(Mount(mount): &Mount, session: SessionView) -> Response {
+    let location = HeaderValue::from_str(&format!("{mount}/v1/sessions/{}", session.session_id));
     let mut response = (StatusCode::CREATED, Json(session)).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);

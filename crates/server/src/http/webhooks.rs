@@ -17,7 +17,7 @@ use countersign_store::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::extract::{Body, Caller, Params, Segment};
+use super::extract::{Body, Caller, NoKey, Params, Segment};
 use crate::{
     app::App,
     options::PAGE,
@@ -214,6 +214,7 @@ pub(super) async fn retry_one(
     State(app): State<App>,
     Caller(by): Caller,
     path: Result<Path<(String, String)>, PathRejection>,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let Path((name, n)) = path.map_err(|error| Problem::invalid(format!("the path: {}", error.body_text())))?;
@@ -232,6 +233,7 @@ pub(super) async fn retry_all(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(name): Segment,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Retried>, Problem> {
     let webhooks = named(&app, &by, &name)?;
@@ -245,6 +247,7 @@ pub(super) async fn forget(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(name): Segment,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Forgotten>, Problem> {
     check_auditor(&by, NEED)?;
@@ -272,6 +275,7 @@ pub(super) async fn test(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(name): Segment,
+    NoKey: NoKey,
     Body(Nothing {}): Body<Nothing>,
 ) -> Result<Json<Tested>, Problem> {
     let tested = named(&app, &by, &name)?.test(&name).await;

@@ -34,7 +34,7 @@ use crate::{
     app::App,
     auth::pass::Pass,
     metrics::{Counted, Transport},
-    options::{FRAMES_AT_ONCE, SLOWEST_READER, WRITE_STALL_SECONDS},
+    options::{FRAMES_AT_ONCE, slowest},
     places::Visitor,
     repeats::{Makes, session_of},
 };
@@ -56,6 +56,7 @@ struct Connection {
     /// Its credential, checked before each message is accepted and before each event is sent.
     pass: Pass,
     out: SplitSink<WebSocket, Message>,
+    unread: Unread,
     follows: Follows,
     pulse: Pulse,
     /// The time between pings.
@@ -68,12 +69,13 @@ pub(super) async fn serve(socket: WebSocket, app: App, pass: Pass, visitor: Opti
     let (out, mut input) = socket.split();
     let follows = Follows::new(&app.metrics.subscriptions);
     let heartbeat = app.options.heartbeat.max(Duration::from_secs(1));
-    let mut connection = Connection { app, pass, out, follows, pulse: Pulse::new(visitor, heartbeat), heartbeat };
+    let (unread, pulse) = (Unread::default(), Pulse::new(visitor, heartbeat));
+    let mut connection = Connection { app, pass, out, unread, follows, pulse, heartbeat };
     let close = match connection.run(&mut input).await {
         Ok(close) => close,
         Err(Over) => return,
     };
-    let stall = Duration::from_secs(WRITE_STALL_SECONDS);
+    let stall = connection.stall();
     if let Ok(Ok(())) = timeout(stall, connection.out.send(Message::Close(Some(close)))).await {
         let answered = async { while let Some(Ok(_)) = input.next().await {} };
         // A peer that does not answer is closed anyway.
@@ -145,7 +147,7 @@ impl Connection {
             Some(Err(error)) => return self.unreadable(error).await.map(Some),
             Some(Ok(Message::Close(_))) => {
                 // Reading queues the answer, flushing sends it (RFC 6455, section 5.5.1).
-                bounded(&mut self.pass, 0, self.out.flush()).await?;
+                self.flush().await?;
                 return Err(Over);
             }
             Some(Ok(Message::Text(text))) => self.take(text.as_str()).await?,
@@ -370,6 +372,10 @@ impl Connection {
         Ok(())
     }
 
+    fn stall(&self) -> Duration {
+        self.app.options.connections.read_timeout
+    }
+
     /// Writes an event together with any others that are ready.
     async fn pass_on(&mut self, event: Event) -> Result<(), Over> {
         let mut next = Some(event);
@@ -390,7 +396,7 @@ impl Connection {
                 next = self.follows.ready();
             }
         }
-        bounded(&mut self.pass, 0, self.out.flush()).await
+        self.flush().await
     }
 
     async fn ack(&mut self, request_id: Option<String>, session_id: &str) -> Result<(), Over> {
@@ -420,15 +426,22 @@ impl Connection {
     }
 
     async fn write(&mut self, message: Message) -> Result<(), Over> {
-        let size = size_of(&message);
-        self.pulse.sent(size);
-        bounded(&mut self.pass, size, self.out.send(message)).await
+        self.feed(message).await?;
+        self.flush().await
     }
 
     async fn feed(&mut self, message: Message) -> Result<(), Over> {
         let size = size_of(&message);
         self.pulse.sent(size);
-        bounded(&mut self.pass, size, self.out.feed(message)).await
+        let left = self.unread.left(size, Instant::now(), self.stall());
+        bounded(&mut self.pass, left, self.out.feed(message)).await
+    }
+
+    async fn flush(&mut self) -> Result<(), Over> {
+        let left = self.unread.left(0, Instant::now(), self.stall());
+        bounded(&mut self.pass, left, self.out.flush()).await?;
+        self.unread = Unread::default();
+        Ok(())
     }
 }
 
@@ -440,6 +453,23 @@ struct About {
     approval_key: Option<String>,
 }
 
+/// What the peer may not have read. The sink keeps a frame until it gets the next one or is flushed, so that the time
+/// for a frame is needed then.
+#[derive(Default)]
+struct Unread {
+    since: Option<Instant>,
+    bytes: u64,
+}
+
+impl Unread {
+    /// How long it may still take the peer to read all of it, with so many more bytes.
+    fn left(&mut self, size: u64, now: Instant, stall: Duration) -> Duration {
+        self.bytes += size;
+        let gone = now.duration_since(*self.since.get_or_insert(now));
+        stall.saturating_add(slowest(self.bytes)).saturating_sub(gone)
+    }
+}
+
 fn size_of(message: &Message) -> u64 {
     match message {
         Message::Text(text) => text.len() as u64,
@@ -448,11 +478,14 @@ fn size_of(message: &Message) -> u64 {
 }
 
 /// Waits for a write, but not for a stalled reader, nor beyond the validity of the token.
-async fn bounded(pass: &mut Pass, size: u64, write: impl Future<Output = Result<(), axum::Error>>) -> Result<(), Over> {
-    let limit = Duration::from_secs(WRITE_STALL_SECONDS + size / SLOWEST_READER);
+async fn bounded(
+    pass: &mut Pass,
+    left: Duration,
+    write: impl Future<Output = Result<(), axum::Error>>,
+) -> Result<(), Over> {
     tokio::select! {
         biased;
-        written = timeout(limit, write) => match written {
+        written = timeout(left, write) => match written {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Over),
             Err(_) => {
@@ -469,4 +502,19 @@ fn close(code: u16, reason: impl Into<String>) -> CloseFrame {
     let mut reason = reason.into();
     reason.truncate(reason.floor_char_boundary(REASON_BYTES));
     CloseFrame { code, reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn r9_r7_the_frames_of_a_batch_have_the_time_of_all_of_them() {
+        let (now, stall) = (Instant::now(), Duration::from_secs(30));
+        let mut unread = Unread::default();
+        let mut left = |size, later| unread.left(size, now + Duration::from_secs(later), stall);
+        assert_eq!(left(16 << 20, 0), Duration::from_secs(30 + 1024));
+        assert_eq!(left(16 << 10, 20), Duration::from_secs(10 + 1025), "a later frame begins no new time");
+        assert_eq!(left(0, 40), Duration::from_secs(1025 - 10), "nor does the flush, which has what is left");
+    }
 }

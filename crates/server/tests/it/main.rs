@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use countersign::graph::{Context, GraphState, Node, StateGraph};
 use countersign_core::{
     approval::principal::Principal, call::preview::Preview, journal::permit::Permit, locale::Locale,
 };
@@ -27,6 +28,7 @@ use countersign_runtime::{
 use countersign_server::{Auth, Endpoint, Format, NoticeKind, Options, Server, Token, Webhooks};
 use countersign_store::{Store, memory::MemoryStore};
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _, future::BoxFuture};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -347,6 +349,50 @@ async fn x_an_application_keeps_its_own_routes_beside_a_nested_server() {
         let answer = get(address, path).await;
         assert!(answer.contains(wanted), "{path}: {answer}");
     }
+}
+
+/// The path that the answer to this POST says is that of what was made.
+async fn made(address: SocketAddr, path: &str, body: &str) -> String {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+    let answer =
+        answer_to(address, &format!("{head}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await;
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let location = answer.lines().find_map(|line| line.strip_prefix("location: "));
+    location.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[derive(Clone, Serialize, Deserialize, GraphState)]
+struct Steps {
+    done: u32,
+}
+
+/// Spec R12: a client that follows `Location` arrives at what it has made, and not at the application around.
+#[tokio::test]
+async fn r12_what_is_made_below_a_path_of_an_application_is_said_to_be_there() {
+    let mut graph = StateGraph::new("steps");
+    let step = graph.node("step", |_: Context<Steps>| async { Ok(StepsUpdate::new()) });
+    graph.start(step);
+    graph.edge(step, Node::END);
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(r#"{"turns":[]}"#).unwrap())));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).graph(&graph.compile().unwrap());
+    let runtime = runtime.build().unwrap();
+    runtime.start().await.unwrap();
+    let app = axum::Router::new().nest_service("/agents", Server::new(runtime, Options::default()).router());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    for (path, body, session) in [
+        ("/agents/v1/sessions", r#"{"session_id":"s"}"#, "s"),
+        ("/agents/v1/sessions/s/fork", r#"{"session_id":"f"}"#, "f"),
+        ("/agents/v1/graphs/steps/runs", r#"{"session_id":"g","state":{"done":0}}"#, "g"),
+    ] {
+        let location = made(address, path, body).await;
+        assert_eq!(location, format!("/agents/v1/sessions/{session}"));
+        let answer = get(address, &location).await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(&format!("\"{session}\"")), "{answer}");
+    }
+    let own = embedded(Options::default()).await;
+    assert_eq!(made(own, "/v1/sessions", r#"{"session_id":"s"}"#).await, "/v1/sessions/s");
 }
 
 /// An endpoint at this receiver.

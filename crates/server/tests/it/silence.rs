@@ -1,11 +1,17 @@
 //! Which connections are taken for silent, and what unfinished messages may take.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use countersign_core::approval::principal::Principal;
-use countersign_runtime::run::NewMessage;
-use countersign_server::Options;
+use countersign_models::scripted::Scripted;
+use countersign_runtime::{
+    agent::Agent,
+    run::{NewMessage, Runtime},
+};
+use countersign_server::{ConnectionLimits, Options};
+use countersign_store::memory::MemoryStore;
 use futures::{SinkExt as _, StreamExt as _};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
@@ -211,4 +217,30 @@ async fn r9_who_reads_slowly_is_not_taken_for_silent() {
             return;
         }
     }
+}
+
+/// Spec R9, R7: a frame is written when the next one is given, or by the flush, and has its time there.
+#[tokio::test]
+async fn r9_r7_one_large_event_is_given_the_time_of_the_slowest_reader() {
+    let script = json!({ "turns": [{ "text": "\u{1}".repeat(2_000_000) }], "chunk_chars": 2_000_000 });
+    let agent = Agent::new("helper", ("script", Arc::new(Scripted::from_json(&script.to_string()).unwrap())));
+    let runtime = Runtime::builder(Arc::new(MemoryStore::new())).agent(agent).build().unwrap();
+    runtime.start().await.unwrap();
+    runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.unwrap();
+    let connections = ConnectionLimits { read_timeout: QUICK, ..ConnectionLimits::default() };
+    let address = mounted(runtime, Options { connections, ..Options::default() }).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    let mut ws = connect_by(socket.connect(address).await.unwrap(), address).await;
+    ws.send(Message::text(r#"{"type":"subscribe","session_id":"s","after":0}"#)).await.unwrap();
+    tokio::time::sleep(3 * QUICK).await;
+    let mut largest = 0;
+    loop {
+        match next(&mut ws).await {
+            Message::Text(text) if text.contains("\"completed\"") => break,
+            Message::Text(text) => largest = largest.max(text.len()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(largest > 10_000_000, "{largest}");
 }

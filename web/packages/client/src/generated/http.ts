@@ -716,7 +716,7 @@ export interface Operations {
     answer: FailedMessages;
   };
   /**
-   * Sends a message that did not arrive again now, with the full number of attempts.
+   * Sends a message that did not arrive again now, with the full number of attempts. Takes no `Idempotency-Key`.
    */
   retryFailedMessage: {
     path: {
@@ -727,7 +727,7 @@ export interface Operations {
     answer: Retried;
   };
   /**
-   * Drops a webhook's undelivered messages and restarts it at the end of the audit log; works for removed webhooks too.
+   * Drops a webhook's undelivered messages and restarts it at the end of the audit log; works for removed webhooks too. Takes no `Idempotency-Key`: repeated, it drops what came in between.
    */
   forgetWebhook: {
     path: {
@@ -737,7 +737,7 @@ export interface Operations {
     answer: Forgotten;
   };
   /**
-   * Sends all dead letters of a webhook again.
+   * Sends all dead letters of a webhook again. Takes no `Idempotency-Key`.
    */
   retryFailedMessages: {
     path: {
@@ -747,7 +747,7 @@ export interface Operations {
     answer: Retried;
   };
   /**
-   * Sends a webhook one test message, and answers with the outcome.
+   * Sends a webhook one test message, and answers with the outcome. Takes no `Idempotency-Key`: repeated, it sends another.
    */
   testWebhook: {
     path: {
