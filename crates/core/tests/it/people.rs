@@ -99,6 +99,32 @@ fn p1_an_edit_of_an_escalated_request_needs_its_quorum() {
     }
 }
 
+/// `levels = ["user"]` says what no `levels` mean.
+#[test]
+fn p1_w5_an_edit_where_the_owner_is_named_is_judged_like_any_other() {
+    for (before, today) in [(levels(&["user"]), levels(&["user"])), (levels(&["user"]), plain())] {
+        let mut world = waiting(&[("pay", before)]);
+        let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+        // Something about it is new, so it is recorded.
+        let today = Ask { reason: Some("much".to_owned()), ..today };
+        decide_under(&mut world, 1, edit, person("ann", &[]), vec![Some(Verdict::Ask(today))]).expect("edited");
+        assert_eq!(phases(&world), [Phase::Permitted]);
+    }
+}
+
+#[test]
+fn p1_an_owner_whom_somebody_names_is_asked_whoever_else_is_named() {
+    let (owner, admin) = (levels(&["user"]), levels(&["admin"]));
+    assert_eq!(owner.stricter(&owner).stricter(&admin).levels, ["user", "admin"]);
+    assert_eq!(admin.stricter(&owner.stricter(&owner)).levels, ["admin", "user"]);
+    assert_eq!(plain().stricter(&admin).levels, ["admin"], "who says nothing names nobody");
+    assert_eq!(
+        (plain().stricter(&owner).levels, owner.stricter(&plain()).levels),
+        (owner.levels.clone(), owner.levels)
+    );
+    assert!(plain().stricter(&plain()).levels.is_empty());
+}
+
 #[test]
 fn w5_p1_an_edit_into_another_tool_is_approved_once_at_each_level() {
     let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
