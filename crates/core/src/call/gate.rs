@@ -173,11 +173,6 @@ impl Ask {
         self.levels.get(level as usize).unwrap_or(Reviewer::OWNER)
     }
 
-    /// Who decides, in sequence; at least one.
-    fn all_levels(&self) -> Vec<Reviewer> {
-        if self.levels.is_empty() { vec![Reviewer::Owner] } else { self.levels.clone() }
-    }
-
     /// How many different people must approve at `level`. The session's owner is one person.
     #[must_use]
     pub fn quorum_at(&self, level: u32) -> u32 {
@@ -203,15 +198,9 @@ impl Ask {
     /// one has no setting, the other's counts.
     #[must_use]
     pub fn stricter(&self, other: &Ask) -> Ask {
-        let (mut levels, theirs) = (self.all_levels(), other.all_levels());
-        let said = |ask: &Ask| !ask.levels.is_empty();
-        if said(self) == said(other) {
-            let more: Vec<Reviewer> = theirs.into_iter().filter(|role| !levels.contains(role)).collect();
-            levels.extend(more);
-        } else if said(other) {
-            levels = theirs;
-        }
-        let levels = if levels == [Reviewer::Owner] { Vec::new() } else { levels };
+        // The owner stays named: beside another role an unwritten owner would not count.
+        let mut levels = self.levels.clone();
+        levels.extend(other.levels.iter().filter(|role| !self.levels.contains(role)).cloned());
         let both = |(mine, theirs): (&Vec<DecisionType>, &Vec<DecisionType>)| {
             let mut both: Vec<DecisionType> = mine.iter().copied().filter(|kind| theirs.contains(kind)).collect();
             if both.iter().all(|kind| *kind == DecisionType::Defer) {

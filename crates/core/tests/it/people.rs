@@ -63,6 +63,68 @@ fn p1_an_edit_is_asked_about_as_the_policy_says_and_never_less_than_before() {
     assert!(world.state.waiting(InterruptionNo::FIRST).is_some());
 }
 
+/// Whoever decides in the owner's place decides as several people, or not as who asked: one edit replaces neither.
+#[test]
+fn p1_an_edit_of_an_escalated_request_needs_its_quorum() {
+    let two = Ask { quorum: 2, ..levels(&["user", "admin"]) };
+    let others = Ask { not_self: true, ..levels(&["user", "admin"]) };
+    for (ask, edited, now_asked) in [
+        (two.clone(), None, "user"),
+        (others, None, "user"),
+        (levels(&["user", "admin"]), None, "admin"),
+        // One was enough before, and is not any more.
+        (levels(&["user", "admin"]), Some(two), "user"),
+    ] {
+        for escalates in [true, false] {
+            let board = vec!["board".into()];
+            let (escalate, reassign) = if escalates { (board, vec![]) } else { (vec![], board) };
+            let mut world = waiting(&[("pay", Ask { escalate, reassign, ..ask.clone() })]);
+            let n = if escalates {
+                world.now += 300_000;
+                world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
+                2
+            } else {
+                hand(&mut world, person("eve", &["board"]), Some("board"), None).expect_err("not hers");
+                let handed = hand(&mut world, person("ann", &[]), Some("board"), None);
+                handed.expect("the owner's level is theirs to hand on");
+                1
+            };
+            let open = world.state.waiting(InterruptionNo::new(n)).expect("the board").clone();
+            assert_eq!((asked_of(&world, n), open.quorum()), (Some("board"), ask.quorum));
+            let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+            let verdicts = edited.iter().map(|ask| Some(Verdict::Ask(ask.clone()))).collect();
+            decide_under(&mut world, n, edit, person("bea", &["board"]), verdicts).expect("edited");
+            assert_eq!(asked_of(&world, n + 1), Some(now_asked), "{ask:?}, {escalates}");
+        }
+    }
+}
+
+/// `levels = ["user"]` says what no `levels` mean.
+#[test]
+fn p1_w5_an_edit_where_the_owner_is_named_is_judged_like_any_other() {
+    for (before, today) in [(levels(&["user"]), levels(&["user"])), (levels(&["user"]), plain())] {
+        let mut world = waiting(&[("pay", before)]);
+        let edit = vec![Decision::edit("pay", args(r#"{"n":9}"#))];
+        // Something about it is new, so it is recorded.
+        let today = Ask { reason: Some("much".to_owned()), ..today };
+        decide_under(&mut world, 1, edit, person("ann", &[]), vec![Some(Verdict::Ask(today))]).expect("edited");
+        assert_eq!(phases(&world), [Phase::Permitted]);
+    }
+}
+
+#[test]
+fn p1_an_owner_whom_somebody_names_is_asked_whoever_else_is_named() {
+    let (owner, admin) = (levels(&["user"]), levels(&["admin"]));
+    assert_eq!(owner.stricter(&owner).stricter(&admin).levels, ["user", "admin"]);
+    assert_eq!(admin.stricter(&owner.stricter(&owner)).levels, ["admin", "user"]);
+    assert_eq!(plain().stricter(&admin).levels, ["admin"], "who says nothing names nobody");
+    assert_eq!(
+        (plain().stricter(&owner).levels, owner.stricter(&plain()).levels),
+        (owner.levels.clone(), owner.levels)
+    );
+    assert!(plain().stricter(&plain()).levels.is_empty());
+}
+
 #[test]
 fn w5_p1_an_edit_into_another_tool_is_approved_once_at_each_level() {
     let mut world = waiting(&[("pay", levels(&["user", "admin"]))]);
@@ -392,6 +454,38 @@ fn p1_where_who_asks_may_not_approve_who_changes_it_asks() {
         world.state.waiting(InterruptionNo::new(2)).expect("the admin").asked.actions[0].reviewer_said(),
         Some("admin")
     );
+}
+
+/// An owner's level is theirs to approve only while it is theirs.
+#[test]
+fn p1_who_asked_does_not_approve_in_the_owners_place_by_another_role() {
+    let ask = Ask {
+        not_self: true,
+        escalate: vec!["board".into()],
+        reassign: vec!["board".into()],
+        ..levels(&["user", "admin"])
+    };
+    let ann = || person("ann", &["user", "board"]);
+    let bea = || person("bea", &["board"]);
+    let forbidden = |world: &mut World, n| {
+        let own = decide(world, n, vec![Decision::approve()], ann()).expect_err("her own request");
+        assert!(own.message.contains("who asked for it may not approve it"), "{own}");
+        let own = hand_on(world, n, ann(), None, Some("kim")).expect_err("nor does she choose who does");
+        assert!(own.message.contains("may not choose who approves it"), "{own}");
+    };
+    let mut world = waiting(&[("pay", ask.clone())]);
+    world.now += 300_000;
+    world.commit(world.draft().time_out(InterruptionNo::FIRST, &Tools::FIRST).expect("due"));
+    forbidden(&mut world, 2);
+    decide(&mut world, 2, vec![Decision::approve()], bea()).expect("bea did not ask");
+    assert_eq!(asked_of(&world, 3), Some("admin"));
+    // The same once it is reassigned, and also once that is deferred; it is hers again when it is handed back.
+    let mut world = waiting(&[("pay", ask)]);
+    hand(&mut world, ann(), Some("board"), None).expect("it is hers to hand on");
+    forbidden(&mut world, 1);
+    hand(&mut world, bea(), Some("user"), None).expect("back");
+    decide(&mut world, 1, vec![Decision::approve()], ann()).expect("her own level");
+    assert_eq!(asked_of(&world, 2), Some("admin"));
 }
 
 /// Of two verdicts that ask, neither introduces people whom the other would not have asked.

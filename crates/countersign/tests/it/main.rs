@@ -98,6 +98,7 @@ mod table;
 mod team;
 mod terms;
 mod tool_changes;
+mod unread;
 
 /// What runs a test on every store.
 #[allow(dead_code, reason = "the stores' tests use all of it")]

@@ -12,28 +12,34 @@ use super::{Policy, RulesOf, version};
 use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
 /// The verdict on a call of a tool. `rules` are the policy's rules that may match the call; `version`, the policy's
-/// version, is only needed if a person is asked.
+/// version, is only needed if a person is asked. `unread`: why the application's data, which the tool's own condition
+/// may look at and rules do not, is missing from the call's facts: then the tool asks (spec P2).
 pub async fn verdict(
     policy: &Policy,
     version: impl FnOnce() -> Arc<str>,
     rules: &RulesOf,
     tool: &ToolEntry,
     call: &CallFacts<'_>,
+    unread: Option<&str>,
     locale: Locale,
 ) -> Verdict {
     let floor = policy.verdict(rules, call, locale).unwrap_or(Verdict::Allow);
-    match floor.stricter(own_verdict(tool, call, locale).await) {
+    match floor.stricter(own_verdict(tool, call, unread, locale).await) {
         Verdict::Ask(ask) => Verdict::Ask(Ask { policy: Some(version()), ..ask }),
         other => other,
     }
 }
 
 /// The verdict of the tool's own approval.
-async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> Verdict {
+async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, unread: Option<&str>, locale: Locale) -> Verdict {
     let approval = &tool.approval;
     let ask = |reason: Option<String>| {
         Verdict::Ask(Ask { reason: reason.or_else(|| approval.ask.reason.clone()), ..approval.ask.clone() })
     };
+    let failed = |error: &str| ask(Some(locale.fill(Text::ConditionFailed, &[("error", error)])));
+    if let Some(error) = unread {
+        return failed(error);
+    }
     match &approval.require {
         Require::Never => Verdict::Allow,
         Require::Always => ask(None),
@@ -42,7 +48,7 @@ async fn own_verdict(tool: &ToolEntry, call: &CallFacts<'_>, locale: Locale) -> 
             match AssertUnwindSafe(async { condition.check(call).await }).catch_unwind().await {
                 Ok(Ok(false)) => Verdict::Allow,
                 Ok(Ok(true)) => ask(condition.describe().map(str::to_owned)),
-                Ok(Err(error)) => ask(Some(locale.fill(Text::ConditionFailed, &[("error", &error)]))),
+                Ok(Err(error)) => failed(&error),
                 Err(_) => ask(Some(locale.text(Text::ConditionBroke).to_owned())),
             }
         }
@@ -96,7 +102,7 @@ impl Judge {
     /// The verdict on a call; `None` if the agent has no such tool.
     pub async fn verdict(&self, call: &CallFacts<'_>, locale: Locale) -> Option<Verdict> {
         let (tool, rules) = self.tools.get(&(call.agent.to_owned(), call.tool.to_owned()))?;
-        Some(verdict(&self.policy, || self.version.clone(), rules, tool, call, locale).await)
+        Some(verdict(&self.policy, || self.version.clone(), rules, tool, call, None, locale).await)
     }
 }
 
@@ -134,7 +140,9 @@ mod tests {
             let tool = FunctionTool::with_context("t", "", |_, _: serde_json::Value| async { Ok(0) }).entry();
             let tool = tool.needs_approval(Approval::when(Arc::new(condition)));
             for locale in [Locale::En, Locale::Vi] {
-                let Verdict::Ask(ask) = own_verdict(&tool, &facts, locale).await else { panic!("nobody is asked") };
+                let Verdict::Ask(ask) = own_verdict(&tool, &facts, None, locale).await else {
+                    panic!("nobody is asked")
+                };
                 assert_eq!(ask.reason.as_deref(), Some(locale.text(Text::ConditionBroke)));
             }
         }

@@ -35,7 +35,7 @@ use super::{inner::Inner, settings::Checked, stop::Stop};
 use crate::{
     agent::{Ready, ReadyTool},
     policy,
-    store::{RuleOwner, StoreError},
+    store::RuleOwner,
     tool::{AppContext, CallFacts, OnApproval, OnApprovalOutput, ToolEntry},
 };
 
@@ -84,32 +84,34 @@ impl Inner {
             Err(gate) => return Weighed { gate: *gate, judged: None, said: None, checked: None },
         };
         let locale = state.locale;
-        let context = match self.app_context(state).await {
-            Ok(context) => context,
-            Err(error) => {
-                let gate = Gate::of(unread(&tool.entry, &error, locale));
-                return Weighed { gate, judged: None, said: None, checked: None };
-            }
-        };
+        let (context, unread) = self.context_or_why(state).await;
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
-        let verdict = match before.and_then(|before| before.judged.clone()) {
-            Some(judged) => judged,
-            None => self.verdict(&tool, &facts, locale).await,
+        let known = before.and_then(|before| before.judged.clone());
+        let verdict = match &known {
+            Some(judged) => judged.clone(),
+            None => self.verdict(&tool, &facts, unread.as_deref(), locale).await,
         };
-        let judged = Some(verdict.clone());
+        let judged = known.or_else(|| unread.is_none().then(|| verdict.clone()));
         let mut standing = self.standing(state, &tool, &facts, verdict).await;
+        // The application's code never runs as if the session had no data.
         let checked = match before.and_then(|before| before.checked.clone()) {
-            Some(checked) => Some(checked),
-            None => self.before_asking(&tool, &facts, &standing.verdict, locale).await,
+            None if unread.is_none() => self.before_asking(&tool, &facts, &standing.verdict, locale).await,
+            checked => checked,
         };
         if let (Verdict::Ask(_), Some(Checked { refused: Some(why), .. })) = (&standing.verdict, &checked) {
             standing.verdict = Verdict::Invalid(why.clone());
         }
-        let said = self.program_decides(&tool, &facts, before, &mut standing, locale).await;
+        let said = match (before, &unread) {
+            (None, Some(_)) => None,
+            _ => self.program_decides(&tool, &facts, before, &mut standing, locale).await,
+        };
         let Standing { verdict, decided_by, said_by, instead, .. } = standing;
         let preview = match (&verdict, before) {
             (Verdict::Ask(_), Some(Weighed { gate: Gate { preview: Some(preview), .. }, .. })) => Some(preview.clone()),
-            (Verdict::Ask(_), _) => preview(&tool.entry, &facts, locale).await,
+            (Verdict::Ask(_), _) => match &unread {
+                None => preview(&tool.entry, &facts, locale).await,
+                Some(error) => tool.entry.preview.as_ref().map(|_| Preview::failed(error)),
+            },
             _ => None,
         };
         // A model's mistake, or a guardrail's refusal, is not final: the model may correct it.
@@ -255,12 +257,9 @@ impl Inner {
         if let Err(error) = ready.entry.tool.fits(args) {
             return Some(Verdict::Invalid(state.locale.fill(Text::FunctionArgs, &[("error", &error)])));
         }
-        let context = match self.app_context(state).await {
-            Ok(context) => context,
-            Err(error) => return Some(unread(&ready.entry, &error, state.locale)),
-        };
+        let (context, unread) = self.context_or_why(state).await;
         let facts = facts(state, agent, ready.name(tool), tool_use_id, args, &context);
-        Some(self.verdict(&ready, &facts, state.locale).await)
+        Some(self.verdict(&ready, &facts, unread.as_deref(), state.locale).await)
     }
 
     /// The current verdict on a call that a fork copied from its original (spec P4): by the policy and its tool, and by
@@ -286,12 +285,9 @@ impl Inner {
             (None, _) => return refused(unknown_tool(agent, &call.name, state.locale)),
             (_, None) => return refused(state.locale.text(Text::UnreadableArgs).to_owned()),
         };
-        let context = match self.app_context(state).await {
-            Ok(context) => context,
-            Err(error) => return Ok(unread(&tool.entry, &error, state.locale)),
-        };
+        let (context, unread) = self.context_or_why(state).await;
         let facts = facts(state, &call.agent, tool.name(&call.name), &call.id, args, &context);
-        let judged = self.verdict(&tool, &facts, state.locale).await;
+        let judged = self.verdict(&tool, &facts, unread.as_deref(), state.locale).await;
         // A rule that approves was made for the original, or by people who have not seen this session.
         let mut today = self.standing(state, &tool, &facts, judged.clone()).await.verdict.max(judged);
         if let Verdict::Ask(ask) = &mut today {
@@ -359,12 +355,20 @@ impl Inner {
         edit.judged(verdict.as_ref()).cloned()
     }
 
-    async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, locale: Locale) -> Verdict {
-        let rules = tool.rules(&self.agents.policy, facts.agent, facts.tool);
-        tool.limited(
-            policy::verdict(&self.agents.policy, || self.agents.policy_version(), &rules, &tool.entry, facts, locale)
-                .await,
-        )
+    /// The application's own data in a session; without it, why it cannot be read.
+    async fn context_or_why(&self, state: &State) -> (AppContext, Option<String>) {
+        match self.app_context(state).await {
+            Ok(context) => (context, None),
+            Err(error) => (AppContext::default(), Some(error.to_string())),
+        }
+    }
+
+    /// The verdict of the policy and the tool's own rule; `unread`: why the session's data is not in `facts`.
+    async fn verdict(&self, tool: &ReadyTool, facts: &CallFacts<'_>, unread: Option<&str>, locale: Locale) -> Verdict {
+        let policy = &self.agents.policy;
+        let rules = tool.rules(policy, facts.agent, facts.tool);
+        let version = || self.agents.policy_version();
+        tool.limited(policy::verdict(policy, version, &rules, &tool.entry, facts, unread, locale).await)
     }
 
     /// Whether a policy rule itself asks about a call, whatever its tool says.
@@ -528,12 +532,6 @@ fn facts<'a>(
         args,
         context,
     }
-}
-
-/// The verdict on a call for which a rule's facts could not be read: a person is asked (spec P2).
-fn unread(tool: &ToolEntry, error: &StoreError, locale: Locale) -> Verdict {
-    let reason = locale.fill(Text::ConditionFailed, &[("error", &error.to_string())]);
-    Verdict::Ask(Ask { reason: Some(reason), ..tool.approval.ask.clone() })
 }
 
 /// The verdict on an edit of, or into, a call that the model's provider makes: an approval is all that it gets from here,
