@@ -63,11 +63,11 @@ fn fail(store: &Failing) {
 /// How people are asked about the latest request of a session.
 async fn asked(store: &Failing, session: &str) -> Ask {
     let entries = store.read(session, 0, 1000).await.expect("entries");
-    let asked = records(&entries).filter_map(|record| match record {
+    let mut asked = records(&entries).filter_map(|record| match record {
         Record::Interrupted(asked) => Some(Ask::clone(&asked.actions[0].ask)),
         _ => None,
     });
-    asked.last().expect("a request")
+    asked.next_back().expect("a request")
 }
 
 fn has_failed(store: &Failing) {
