@@ -159,7 +159,8 @@ impl History {
         self.term[1].store(until, Ordering::SeqCst);
     }
 
-    /// Whether the database still has the term that was renewed last. Another node may have marked this one as dead.
+    /// Whether the database still has the term that was renewed last. Another node may have marked this one as dead, and
+    /// even then its row stays for long.
     async fn has_term(&self, client: &Client) -> Result<bool, StoreError> {
         let [node, until] = [0, 1].map(|i: usize| self.term[i].load(Ordering::SeqCst));
         let said = format!(
