@@ -105,6 +105,11 @@ impl History {
         self.timeline.load(Ordering::SeqCst)
     }
 
+    /// The same as a number of histories: see [`super::super::nodes::Nodes::generation`].
+    pub(super) fn generation(&self) -> u64 {
+        self.timeline().cast_unsigned()
+    }
+
     /// The key that this process met, or has made.
     pub(super) fn key(&self) -> String {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
