@@ -340,6 +340,9 @@ pub struct Guards {
     /// It reaches the store before this time: a decision, before its deadline. In a database it may wait for the session's row after
     /// that.
     pub not_after: Option<Millis>,
+    /// The number of the history in which the session was read ([`nodes::Nodes::generation`]): in a later one it may have lost
+    /// what this follows, and an append at its position is a [`StoreError::Conflict`]. `None`: it was not read.
+    pub generation: Option<u64>,
 }
 
 impl Guards {

@@ -113,6 +113,11 @@ pub trait Nodes: Send + Sync {
     /// The current term of this node's leases, by a clock that also counts suspension; `None` once they have expired.
     /// It changes when they were renewed too late: a call that had not started then must not start.
     fn term(&self) -> Option<u64>;
+    /// The number of the store's history. It grows when a fail-over may have lost what was read here before it was
+    /// confirmed ([`super::Store::sync`]), and something else may be in its place.
+    fn generation(&self) -> u64 {
+        0
+    }
     /// The time by the store's clock, in Unix milliseconds: the same for all nodes, independent of their machines'
     /// clocks. It is accurate to half a round trip.
     fn now(&self) -> Millis;

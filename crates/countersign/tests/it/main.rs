@@ -15,6 +15,8 @@ mod conversations;
 mod crashes;
 mod cut_answers;
 mod edits;
+#[cfg(feature = "postgres")]
+mod fail_over;
 mod failing;
 mod files;
 mod forks;

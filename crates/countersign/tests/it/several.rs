@@ -11,7 +11,10 @@ use countersign::{
     run::{NewDecision, NewMessage, Runtime},
     tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
 };
-use countersign_core::{journal::record::Record, refusal::Code};
+use countersign_core::{
+    journal::{draft::OnPending, record::Record},
+    refusal::Code,
+};
 use countersign_runtime::run::NewFork;
 use countersign_store::{
     Store,
@@ -19,6 +22,7 @@ use countersign_store::{
 };
 use countersign_test_postgres::Database;
 use futures::{StreamExt as _, future::BoxFuture, stream::BoxStream};
+use tokio::sync::oneshot;
 
 use crate::{
     failing::Failing,
@@ -282,6 +286,48 @@ async fn r4_r5_a_turn_is_not_blamed_for_a_node_that_only_lost_its_lease() {
     eventually("it is not blamed", async || times().await == [1, 0]).await;
     idle.release(2);
     assert_eq!(second.wait(&me(), "s").await.expect("done").status, Status::Completed);
+}
+
+/// What is being stored in one of them, or judged, may take minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_session_that_is_in_use_for_long_holds_up_no_take_over() {
+    let database = Database::new();
+    let (one, two) = (open(&database).await, open(&database).await);
+    let (begun, idle) = (Paced::new([vec![text("Hello"), stop()]]), Paced::new([vec![text("Hello"), stop()]]));
+    let failing = Failing::over(two.clone());
+    let through: Arc<dyn Store> = failing.clone();
+    let (first, second) = (paced::runtime(&one, &begun), paced::runtime(&through, &idle));
+    first.message(&me(), NewMessage::text("busy", "hello")).await.expect("a message");
+    second.start().await.expect("start");
+    let ((end, ended), (begin, begins)) = (oneshot::channel::<()>(), oneshot::channel::<()>());
+    failing.meanwhile(|record| matches!(record, Record::MessageQueued(_)), async move {
+        begin.send(()).expect("it is waited for");
+        let _ = ended.await;
+    });
+    let more = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("busy", "more") };
+    let same = second.clone();
+    let queued = tokio::spawn(async move { same.message(&me(), more).await });
+    begins.await.expect("it is in use");
+    let restarted = async |session: &str| {
+        let entries = two.read(session, 0, 100).await.expect("journal");
+        entries.iter().any(|entry| entry.records.iter().any(|record| matches!(record, Record::Restarted(_))))
+    };
+    for session in ["a", "b"] {
+        first.message(&me(), NewMessage::text(session, "hello")).await.expect("a message");
+        eventually("it is taken over", async || {
+            database.run("UPDATE nodes SET until = '-infinity' WHERE id = (SELECT min(id) FROM nodes)");
+            restarted(session).await
+        })
+        .await;
+    }
+    assert!(!queued.is_finished() && !restarted("busy").await, "it waits still");
+    end.send(()).expect("it waits");
+    queued.await.expect("it ends").expect("queued");
+    eventually("it is resumed too", async || restarted("busy").await).await;
+    idle.release(100);
+    for session in ["a", "b", "busy"] {
+        assert_eq!(second.wait(&me(), session).await.expect("done").status, Status::Completed);
+    }
 }
 
 /// A model that reads the conversation, which is kept for its next call.

@@ -53,6 +53,8 @@ pub(crate) struct Live {
 pub(super) struct LiveState {
     /// `None`: not loaded, or a store operation was abandoned and it must be loaded again.
     session: Option<Session>,
+    /// The number of the store's history in which it was read ([`Nodes::generation`](crate::store::nodes::Nodes)).
+    generation: u64,
     /// The position of the last snapshot.
     snapshot: u64,
     /// The position of the last entry published to followers.
@@ -209,6 +211,20 @@ impl LiveState {
     /// Another writer has continued it: it is read from the store again before its next use.
     pub(super) fn load_again(&mut self) {
         self.session = None;
+    }
+
+    /// It is read in the history of this number. What was read before a fail-over may have been lost, and followers
+    /// catch up from the journal.
+    fn reads_in(&mut self, generation: u64) {
+        if std::mem::replace(&mut self.generation, generation) != generation {
+            (self.answer, self.published) = (None, 0);
+            self.followers.fall_behind();
+        }
+    }
+
+    /// The number of the history in which it was read.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The session is deleted, or its store closed: nothing in memory is valid any more.

@@ -134,6 +134,10 @@ impl Inner {
     /// Releases the lease if no effect is due under it; the last append has usually done that. `false`: another node
     /// has appended meanwhile, and effects may be due again.
     pub(super) async fn lets_go(&self, live: &LiveRef, guard: &mut LiveState) -> bool {
+        if guard.generation() != self.generation() {
+            // Whether it rests is read again.
+            guard.load_again();
+        }
         let (Some(nodes), Some(epoch), Ok(session)) = (self.store.nodes(), guard.lease, guard.session()) else {
             guard.working = None;
             return true;
@@ -219,6 +223,11 @@ impl Inner {
     /// start was stored, or not at all.
     pub(super) fn term(&self) -> Option<u64> {
         self.store.nodes().map_or(Some(0), Nodes::term)
+    }
+
+    /// The number of the store's history.
+    pub(super) fn generation(&self) -> u64 {
+        self.store.nodes().map_or(0, Nodes::generation)
     }
 
     /// Whether this node's leases have lasted without a break since `term` was read.

@@ -34,7 +34,8 @@ use crate::store::{Durability, Guards, StoreError, nodes::Epoch};
 
 /// How often deadlines are checked. A deadline fires within this time, well within spec W7's second.
 const DEADLINE_TICK: Duration = Duration::from_millis(200);
-/// How long others wait for a deadline whose session is in use, or cannot be stored in now: it is handled once that ends.
+/// How long others wait for a deadline, or for a session to resume, that is in use or cannot be stored in now: it is handled
+/// once that ends.
 const BUSY: Duration = Duration::from_millis(300);
 /// How many deadlines, or sessions to resume, are begun at the same time.
 const SIDE_BY_SIDE: usize = 64;
@@ -42,6 +43,9 @@ const SIDE_BY_SIDE: usize = 64;
 const TAKEN_UP: u32 = 2;
 /// How long a turn that is resumed again runs alone, before the next one is resumed.
 const PROBATION: Duration = Duration::from_secs(10);
+
+/// How many times in a row a session was resumed without progress, and the session.
+type Again = (u32, Arc<str>);
 
 impl Inner {
     /// Resumes the sessions that were running when their last append was stored, in a store that belongs to this
@@ -56,14 +60,30 @@ impl Inner {
     ///
     /// The process that had them may have ended because of one of them. Each resumption is recorded first, so that the
     /// next process that takes them knows which turns made no progress: it resumes those one after the other, and if
-    /// one of them ends it, the process after that holds the turn.
+    /// one of them ends it, the process after that holds the turn. A session that is in use for long is resumed later.
     pub(super) async fn resume_taken(self: &Arc<Self>, leases: Vec<(Arc<str>, Epoch)>) {
-        let taken = futures::stream::iter(leases).map(|(session_id, lease)| {
+        let taken = futures::stream::iter(leases).map(|(session_id, lease)| async move {
+            let mut taken = tokio::spawn(self.clone().take_up(session_id.clone(), lease));
+            if let Ok(taken) = timeout(BUSY, &mut taken).await {
+                return taken.ok().flatten();
+            }
+            // Nothing else resumes it meanwhile.
+            self.on_probation().insert(session_id.clone());
             let inner = self.clone();
-            async move { inner.take_up(session_id, lease).await }
+            tokio::spawn(async move {
+                match taken.await.ok().flatten() {
+                    Some(again) => inner.resume_again(vec![again]),
+                    None => drop(inner.on_probation().remove(&session_id)),
+                }
+            });
+            None
         });
-        let taken: Vec<Option<(u32, Arc<str>)>> = taken.buffer_unordered(SIDE_BY_SIDE).collect().await;
-        let mut again: Vec<(u32, Arc<str>)> = taken.into_iter().flatten().collect();
+        let taken: Vec<Option<Again>> = taken.buffer_unordered(SIDE_BY_SIDE).collect().await;
+        self.resume_again(taken.into_iter().flatten().collect());
+    }
+
+    /// Resumes sessions one after the other, after those before them.
+    fn resume_again(self: &Arc<Self>, mut again: Vec<Again>) {
         if !again.is_empty() {
             // Those that are held at once come first.
             again.sort_by_key(|(times, _)| std::cmp::Reverse(*times));
@@ -78,8 +98,8 @@ impl Inner {
         self.probation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resumes a session, or returns it, with the number of times in a row that it was resumed without progress.
-    async fn take_up(self: &Arc<Self>, session_id: Arc<str>, lease: Epoch) -> Option<(u32, Arc<str>)> {
+    /// Resumes a session, or returns it.
+    async fn take_up(self: Arc<Self>, session_id: Arc<str>, lease: Epoch) -> Option<Again> {
         let live = self.live(&session_id);
         live.lock().await.takes_over(lease);
         failpoint::hit("resume.before_load");
@@ -113,7 +133,7 @@ impl Inner {
     }
 
     /// Resumes sessions one after the other, each when the previous one has made progress or used its time.
-    async fn take_up_again(self: Arc<Self>, sessions: Vec<(u32, Arc<str>)>) {
+    async fn take_up_again(self: Arc<Self>, sessions: Vec<Again>) {
         // One at a time, whenever they were taken over.
         let _turn = self.one_by_one.lock().await;
         let mut sessions = sessions.into_iter().peekable();

@@ -37,6 +37,8 @@ pub struct Subscription {
     behind: bool,
     /// The entry of an event that is ready may not be on disk yet.
     unreleased: bool,
+    /// The number of the store's history in which it began, or has caught up.
+    generation: u64,
 }
 
 /// The progress of returning entries.
@@ -108,6 +110,7 @@ impl Subscription {
             seq: after,
             behind: false,
             unreleased: false,
+            generation: guard.generation(),
         })
     }
 
@@ -135,6 +138,12 @@ impl Subscription {
             if self.unreleased {
                 self.inner.released().await?;
                 self.unreleased = false;
+            }
+            if self.generation != self.inner.generation() {
+                // A fail-over may have lost what is ready here or queued.
+                (self.replay, self.behind) = (None, true);
+                self.ready.clear();
+                continue;
             }
             if let Some(Told::Frame(frame)) = self.pop() {
                 return Ok(frame);
@@ -210,8 +219,10 @@ impl Subscription {
 
     async fn catch_up(&mut self) -> Result<(), Refusal> {
         let mut guard = self.live.lock().await;
-        self.inner.load(&self.live, &mut guard).await?;
-        let again = Subscription::new(&self.inner, &self.live, &mut guard, Some(self.seq))?;
+        let now = self.inner.load(&self.live, &mut guard).await?;
+        // A fail-over may have lost the events up to which it was begun.
+        let after = self.seq.min(now.cursor.seq);
+        let again = Subscription::new(&self.inner, &self.live, &mut guard, Some(after))?;
         drop(guard);
         *self = Subscription { entries: self.entries.take(), ..again };
         Ok(())

@@ -36,6 +36,7 @@ use super::{
     },
     chain,
     flight::{Flight, Joined, Value},
+    history::History,
     nodes::epoch_of,
     rows::{sent_by, tenant},
     rules,
@@ -281,6 +282,11 @@ impl Write {
 
 impl transaction::Change for Write {
     type Done = Option<Epoch>;
+
+    fn check(&self, history: &History) -> Result<(), StoreError> {
+        let is_same = self.guards.generation.is_none_or(|read| read == history.generation());
+        if is_same { Ok(()) } else { Err(StoreError::Conflict) }
+    }
 
     /// It finds nothing if the session is not at the expected position, or an id is known; a transaction then finds the
     /// reason.

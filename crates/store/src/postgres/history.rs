@@ -105,6 +105,11 @@ impl History {
         self.timeline.load(Ordering::SeqCst)
     }
 
+    /// The same as a number of histories: see [`super::super::nodes::Nodes::generation`].
+    pub(super) fn generation(&self) -> u64 {
+        self.timeline().cast_unsigned()
+    }
+
     /// The key that this process met, or has made.
     pub(super) fn key(&self) -> String {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -159,7 +164,8 @@ impl History {
         self.term[1].store(until, Ordering::SeqCst);
     }
 
-    /// Whether the database still has the term that was renewed last. Another node may have marked this one as dead.
+    /// Whether the database still has the term that was renewed last. Another node may have marked this one as dead, and
+    /// even then its row stays for long.
     async fn has_term(&self, client: &Client) -> Result<bool, StoreError> {
         let [node, until] = [0, 1].map(|i: usize| self.term[i].load(Ordering::SeqCst));
         let said = format!(

@@ -75,8 +75,9 @@ const RENEW: &str = concat!(
 const KEY: &str = "SELECT notification_key FROM countersign";
 const NOW: &str = concat!("SELECT ", clock!());
 const LEAVE: &str = "UPDATE nodes SET until = '-infinity' WHERE id = $1";
-/// Nodes that have left or are marked as dead, and have no session: whatever the clock is, none that is alive.
-const SWEEP: &str = "DELETE FROM nodes n WHERE n.until = '-infinity'
+/// Nodes that have left or are marked as dead, and have no session: whatever the clock is, none that is alive. The last
+/// thousand stay: one that is only cut off takes a missing row for a loss ([`History::follow`]).
+const SWEEP: &str = "DELETE FROM nodes n WHERE n.until = '-infinity' AND n.id <= (SELECT max(id) FROM nodes) - 1000
  AND NOT EXISTS (SELECT FROM sessions s WHERE s.node = n.id)";
 /// The format of its messages: the sender's id, `:`, and lines, each `j` (it has joined, so there is a node to notify),
 /// `l` (it has left, or hands sessions over), `c` and the id of a session that it has changed, or one of [`Words`].

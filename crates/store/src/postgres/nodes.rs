@@ -224,6 +224,10 @@ impl Nodes for PostgresStore {
         async move { read!(&self.pool, |on| positions(on, &session_ids)) }.boxed()
     }
 
+    fn generation(&self) -> u64 {
+        self.pool.history.generation()
+    }
+
     fn now(&self) -> Millis {
         self.member.now()
     }

@@ -9,6 +9,7 @@ use super::{
     super::StoreError,
     connect::{Held, Pool, error, is_refusal, is_transient, told},
     flight::{Answers, Flight, Joined, Value, within},
+    history::History,
 };
 
 /// How often a transaction that was aborted in favour of others is tried, and how long the second try waits: each later
@@ -138,6 +139,10 @@ pub(super) trait Change: Sync {
     fn done_alone(&self, _: &[Row]) -> Result<Option<Self::Done>, Undone> {
         Ok(None)
     }
+    /// Whether it may still be done, asked once there is a connection: making one shows a fail-over.
+    fn check(&self, _: &History) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Does all of it but the last statements, which it returns.
     fn apply<'a>(&'a self, on: &'a Transaction) -> BoxFuture<'a, Result<(Flight, Self::Done), Undone>>;
 }
@@ -175,13 +180,19 @@ pub(super) async fn try_out(pool: &Pool, statements: &[&'static str]) -> Result<
 
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
     if let Some(statement) = change.alone() {
-        let rows = at_once(Held::of(pool).await?, statement).await?;
+        let held = Held::of(pool).await?;
+        change.check(&held.history)?;
+        let rows = at_once(held, statement).await?;
         if let Some(done) = change.done_alone(&rows)? {
             return Ok(done);
         }
     }
     let transaction = Transaction::begin(pool).await?;
-    match change.apply(&transaction).await {
+    let applied = match change.check(&pool.history) {
+        Ok(()) => change.apply(&transaction).await,
+        Err(error) => Err(error.into()),
+    };
+    match applied {
         Ok((last, done)) => transaction.commit(last).await.map(|_| done),
         Err(undone) => {
             transaction.roll_back().await;

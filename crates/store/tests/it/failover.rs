@@ -29,6 +29,17 @@ async fn refused(store: &PostgresStore) -> StoreError {
     panic!("the database does not answer")
 }
 
+/// Appends once the database answers again.
+async fn stored_at_last(store: &dyn Store, next: &Append) {
+    let mut tries = 0;
+    while let Err(error) = store.append(next.clone()).await {
+        assert!(matches!(error, StoreError::Failed(_) | StoreError::Unknown), "{error:?}");
+        tries += 1;
+        assert!(tries < 1000, "{error:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// A call that needs no approval, which may have been carried out before the fail-over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r4_a_store_whose_database_lost_something_by_a_fail_over_closes_and_its_turns_are_held() {
@@ -77,16 +88,36 @@ async fn r5_after_a_fail_over_to_a_standby_for_which_commits_waited_the_store_go
     database.fail_over_to(&standby);
     // The former standby waits for nobody.
     let next = driven.append_of(driven.calls(2, &[("pay", Verdict::Allow)]));
-    let mut tries = 0;
-    while let Err(error) = store.append(next.clone()).await {
-        assert!(matches!(error, StoreError::Failed(_) | StoreError::Unknown), "{error:?}");
-        tries += 1;
-        assert!(tries < 1000, "{error:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    stored_at_last(&*store, &next).await;
     driven.take(next);
     assert_eq!(load(&*store, "s").await.as_ref(), Some(&driven.state));
     drop(store);
+    let again = open(&url).await;
+    assert_eq!(again.history_id().await.expect("read"), history);
+    assert_eq!(load(&again, "s").await.as_ref(), Some(&driven.state), "nothing is held");
+}
+
+/// It was cut off for longer than its lease, and processes have joined meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r5_a_node_that_was_taken_for_dead_before_a_fail_over_goes_on_after_it() {
+    let (database, standby) = Database::with_a_standby(true);
+    let url: PostgresUrl = database.url_with(&standby).parse().expect("a URL");
+    // It does not renew its term here.
+    let mut options = PostgresOptions::default();
+    options.lease = Duration::from_secs(3600);
+    let store = PostgresStore::open(&url, &options).await.expect("open");
+    let history = store.history_id().await.expect("read");
+    let mut driven = begun(&store, "s", 1, None).await;
+    while database.query("SELECT FROM countersign WHERE synchronous").is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Another node has taken its sessions over, and let them rest.
+    database.run("UPDATE nodes SET until = '-infinity'; UPDATE sessions SET node = NULL");
+    open(&url).await.nodes().expect("several").leave().await;
+    database.fail_over_to(&standby);
+    let next = driven.append_of(driven.calls(2, &[("pay", Verdict::Allow)]));
+    stored_at_last(&store, &next).await;
+    driven.take(next);
     let again = open(&url).await;
     assert_eq!(again.history_id().await.expect("read"), history);
     assert_eq!(load(&again, "s").await.as_ref(), Some(&driven.state), "nothing is held");

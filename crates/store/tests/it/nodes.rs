@@ -409,6 +409,16 @@ async fn c_as_many_processes_as_share_a_database_open_it_at_the_same_time() {
     assert_eq!(known[0][0].as_deref(), Some("6"));
 }
 
+#[tokio::test]
+async fn r9_of_nodes_that_are_gone_the_last_thousand_are_remembered() {
+    let database = Database::new();
+    let _alive = node(&database).await;
+    database.run("INSERT INTO nodes (until) SELECT '-infinity' FROM generate_series(1, 1500)");
+    let _new = node(&database).await;
+    let left = database.query("SELECT (count(*) - 2)::text FROM nodes");
+    assert_eq!(left[0][0].as_deref(), Some("1000"));
+}
+
 /// The audit log as this node reads it: a chain.
 async fn chained(store: &PostgresStore) -> Vec<String> {
     let records = store.audit(None, AuditRange::After(0), 1000).await.expect("the log");

@@ -20,10 +20,15 @@ use crate::store::{self, StoreError};
 impl Inner {
     /// The session as it is stored now, also by other nodes. One that is not stored has `pos` 0.
     pub(in crate::run) async fn load(&self, live: &Live, guard: &mut LiveState) -> Result<Session, Refusal> {
-        let (Some(nodes), Some(session)) = (self.store.nodes(), &guard.session) else {
+        let (Some(nodes), Some(session)) = (self.store.nodes(), guard.session.clone()) else {
             return self.known(live, guard).await;
         };
         let stored = nodes.positions(vec![live.session_id.clone()]).await.map_err(|error| self.refused(error))?;
+        if guard.generation != nodes.generation() {
+            // Another append may be at its position.
+            guard.load_again();
+            return self.known(live, guard).await;
+        }
         let pos = stored.first().map_or(0, |(_, pos)| *pos);
         if pos == session.pos {
             return self.known(live, guard).await;
@@ -32,7 +37,6 @@ impl Inner {
             self.is_deleted(live, guard);
             return self.known(live, guard).await;
         }
-        let session = session.clone();
         self.fold(live, guard, session, (pos, Vec::new())).await
     }
 
@@ -46,6 +50,7 @@ impl Inner {
         if let Some(session) = &guard.session {
             return Ok(session.clone());
         }
+        guard.reads_in(self.generation());
         let tail = match self.store.tail(&live.session_id, READ_PAGE, READ_BYTES).await {
             Err(error @ StoreError::Deleted(_)) => {
                 self.is_deleted(live, guard);

@@ -13,7 +13,7 @@ use crate::{
     postgres::{
         connect::{Held, Pool},
         group::{Settled, Shared},
-        transaction::{at_once, transact},
+        transaction::{Change as _, at_once, transact},
     },
 };
 
@@ -41,7 +41,11 @@ impl Shared for Write {
         let held = Held::of(pool).await?;
         let history = held.history.clone();
         // So that all nodes lock sessions in one order.
-        let mut sorted = batch.to_vec();
+        let mut sorted: Vec<&Write> = batch.iter().copied().filter(|one| one.check(&history).is_ok()).collect();
+        if sorted.is_empty() {
+            held.give_back();
+            return Ok(batch.iter().map(|_| None).collect());
+        }
         sorted.sort_unstable_by(|a, b| a.session_id.cmp(&b.session_id));
         let rows = at_once(held, whole(&sorted, true)).await.map_err(StoreError::from);
         let stored = match &rows {
