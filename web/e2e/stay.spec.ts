@@ -40,6 +40,9 @@ test("u1: of a reply that counted, a page that was reloaded before it knew does 
   page.on("dialog", (dialog) => void dialog.accept());
   await page.reload();
   await expect(resolved(page)).toContainText("Rejected: Too expensive today");
+  // It says so a moment later, if it does.
+  await expect(page.locator(".topbar")).toContainText("Finished");
+  await page.waitForTimeout(500);
   await expect(page.locator(".late")).toHaveCount(0);
 });
 
