@@ -36,8 +36,13 @@ test("u1: of a reply that counted, a page that was reloaded before it knew does 
   const key = `${new URL(page.url()).hash.split("/").at(-1)}_1`;
   await expect.poll(async () => (await (await fetch(`${url}/v1/approvals/${key}`)).json()).status).toBe("resolved");
   held = false;
+  // Before it is left, the page asks whether what is not known to be stored may be lost.
+  page.on("dialog", (dialog) => void dialog.accept());
   await page.reload();
   await expect(resolved(page)).toContainText("Rejected: Too expensive today");
+  // It says so a moment later, if it does.
+  await expect(page.locator(".topbar")).toContainText("Finished");
+  await page.waitForTimeout(500);
   await expect(page.locator(".late")).toHaveCount(0);
 });
 
