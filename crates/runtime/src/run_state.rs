@@ -67,13 +67,12 @@ use serde_json::value::RawValue;
 pub use self::decision_error::DecisionError;
 pub(crate) use self::{
     decide::{Staged, StagedAnswer},
-    file::WhenTaken,
     once::{Once, Taken},
 };
 use crate::{
     agent::guardrail::GuardrailResult,
     interruption::Interruption,
-    run::{READ_BYTES, READ_PAGE, Suspended, guard::context_of},
+    run::{READ_BYTES, READ_PAGE, Suspended, guard::context_of, settle::WhenTaken},
     store::{Append, Durability, Guards, Store, StoreError},
     tool::AppContext,
 };

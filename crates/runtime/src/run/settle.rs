@@ -2,7 +2,10 @@
 //!
 //! Timeouts, decisions, answers and new input of a resumed state take effect in one append, or none of them does.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use countersign_core::{
     approval::{key::approval_key, principal::Principal},
@@ -21,6 +24,7 @@ use countersign_core::{
     refusal::Refusal,
     session::Session,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{
     inner::Runtime,
@@ -28,7 +32,6 @@ use super::{
 };
 use crate::{
     agent::Agents,
-    run_state::WhenTaken,
     store::{Durability, Guards},
 };
 
@@ -62,6 +65,28 @@ pub(crate) struct Origin {
     pub(crate) request_id: Option<RequestId>,
     /// Whether the session has these inputs already, so that none is left.
     pub(crate) is_repeat: bool,
+}
+
+/// How far the calls of a state were when a process took it: which of them it has begun since is unknown.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct WhenTaken {
+    /// How many there were.
+    calls: u32,
+    /// The attempts of those that had begun by then and were not finished, such as calls with a question.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    attempts: BTreeMap<CallNo, u32>,
+}
+
+impl WhenTaken {
+    pub(crate) fn now(state: &State) -> WhenTaken {
+        let begun = state.calls.iter().filter(|call| call.attempts > 0).map(|call| (call.call, call.attempts));
+        WhenTaken { calls: state.call_count, attempts: begun.collect() }
+    }
+
+    /// Whether the next attempt of the call may be one that the other process has begun.
+    pub(crate) fn may_have_begun(&self, call: &Call) -> bool {
+        call.call.get() <= self.calls && call.attempts == self.attempts.get(&call.call).copied().unwrap_or_default()
+    }
 }
 
 impl Runtime {

@@ -1,21 +1,15 @@
 //! A state in a file, which one process claims (spec S17).
 
 use std::{
-    collections::BTreeMap,
     ffi::OsStr,
     fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
-use countersign_core::{
-    journal::state::{Call, State},
-    number::CallNo,
-};
 use countersign_store::owner_only;
-use serde::{Deserialize, Serialize};
 
-use super::{RunState, RunStateError};
+use super::{RunState, RunStateError, WhenTaken};
 
 impl RunState {
     /// Writes the state to a file, whole or not at all, and durably. An existing file is replaced. Only the file's
@@ -90,28 +84,6 @@ impl RunState {
                 Err(error)
             }
         }
-    }
-}
-
-/// How far the calls of a state were when a process took it: which of them it has begun since is unknown.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct WhenTaken {
-    /// How many there were.
-    calls: u32,
-    /// The attempts of those that had begun by then and were not finished, such as calls with a question.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    attempts: BTreeMap<CallNo, u32>,
-}
-
-impl WhenTaken {
-    fn now(state: &State) -> WhenTaken {
-        let begun = state.calls.iter().filter(|call| call.attempts > 0).map(|call| (call.call, call.attempts));
-        WhenTaken { calls: state.call_count, attempts: begun.collect() }
-    }
-
-    /// Whether the next attempt of the call may be one that the other process has begun.
-    pub(crate) fn may_have_begun(&self, call: &Call) -> bool {
-        call.call.get() <= self.calls && call.attempts == self.attempts.get(&call.call).copied().unwrap_or_default()
     }
 }
 

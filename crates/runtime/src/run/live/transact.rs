@@ -97,8 +97,8 @@ impl Inner {
         let snapshot = guard.needs_snapshot(&placed);
         let is_waited_for = begins_an_effect(&placed) || placed.after().rests();
         let durability = if is_waited_for { Durability::Synced } else { durability };
-        let guards = Guards { generation: Some(guard.generation), ..guards };
         let lease = guards.lease;
+        let guards = Guards { generation: Some(guard.generation), ..guards };
         let append = || Append {
             session_id: live.session_id.clone(),
             before: placed.before().clone(),
