@@ -388,7 +388,7 @@ test("u1: many are approved at once, each shown with its digest, and each digest
   }
 });
 
-test("u1: many that need more approvals are not said to be approved", async ({ page, context, serve }) => {
+test("u1: many that need more approvals are not said to be approved", async ({ context, serve }) => {
   const people = { alice: ["user"], bob: ["admin"] };
   const { url } = await serve({ ...orders, people, approval: 'levels = ["admin"], quorum = 2' });
   for (const session of ["aaa", "bbb"]) await begin(url, session, session, "alice");

@@ -407,9 +407,9 @@ impl Agents {
     /// Whether a model's provider runs this tool, so that approving a call is what makes it run. A tool that the
     /// agent does not have may belong to an agent that answered earlier.
     pub(crate) fn is_hosted(&self, agent: &str, tool: &str) -> bool {
-        let has = |ready: &Ready| ready.kits.hosted().iter().any(|server| server.has(tool));
-        let own = self.get(agent);
-        own.is_some_and(has) || own.is_none_or(|own| own.tool(tool).is_none()) && self.by_name.values().any(has)
+        let has = |agent: &str| self.hosted(agent, tool).is_some();
+        let is_own = self.get(agent).is_some_and(|own| own.tool(tool).is_some());
+        has(agent) || !is_own && self.by_name.keys().any(|name| has(name))
     }
 
     /// The server that runs this tool for the model of an agent.

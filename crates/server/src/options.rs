@@ -67,11 +67,12 @@ pub struct Options {
     pub heartbeat: Duration,
     /// Whether the console is served at `/`.
     pub console: bool,
-    /// The limits of connections, where the server accepts them itself ([`Server::serve`](crate::Server::serve)).
+    /// The limits of connections, where the server accepts them itself ([`Server::serve`](crate::Server::serve));
+    /// [`ConnectionLimits::read_timeout`] holds for all WebSockets.
     pub connections: ConnectionLimits,
 }
 
-/// How many connections there may be, and how long they may be idle.
+/// How many connections there may be, how long they may be idle, and how slowly they may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Open at the same time, in total: 16,384 by default.

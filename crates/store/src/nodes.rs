@@ -115,9 +115,7 @@ pub trait Nodes: Send + Sync {
     fn term(&self) -> Option<u64>;
     /// The number of the store's history. It grows when a fail-over may have lost what was read here before it was
     /// confirmed ([`super::Store::sync`]), and something else may be in its place.
-    fn generation(&self) -> u64 {
-        0
-    }
+    fn generation(&self) -> u64;
     /// The time by the store's clock, in Unix milliseconds: the same for all nodes, independent of their machines'
     /// clocks. It is accurate to half a round trip.
     fn now(&self) -> Millis;

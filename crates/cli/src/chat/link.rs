@@ -43,7 +43,7 @@ const HEARTBEAT: u64 = 30;
 /// After so many of these times without a byte the connection is lost: nothing else tells that its other end is gone.
 const SILENT: u64 = 2;
 /// Largest frame, in bytes. A server has no limit for an event, but a length that is sent is reserved before the bytes
-/// arrive. Six bytes may stand for one of a session's.
+/// arrive. Six bytes may stand for one of a session's, whose size is the default here.
 const LARGEST: usize = 6 * SESSION_BYTES as usize;
 
 /// The transport of a connection.

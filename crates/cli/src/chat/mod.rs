@@ -8,7 +8,11 @@ mod place;
 mod printer;
 mod send;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 use reqwest::Method;
@@ -33,6 +37,8 @@ use crate::{
 
 /// How long to wait before each try to connect again, in seconds.
 const AGAIN: [u64; 7] = [0, 1, 2, 4, 8, 15, 30];
+/// A connection that has lasted this long is not lost because of what came over it.
+const LASTING: Duration = Duration::from_secs(30);
 /// How long the server may take to acknowledge a frame, or to send the existing events.
 const ANSWERED: Duration = Duration::from_secs(60);
 /// How much of a session is shown when it is resumed, in messages.
@@ -76,8 +82,10 @@ struct Talk {
     roles: Vec<String>,
     /// The id of the server's event history, to which all seen events belong.
     history_id: Option<String>,
+    /// When this connection was made.
+    connected: Instant,
     /// The last event that was seen when the connection was lost, and how many of [`AGAIN`] are too short since: a server
-    /// that breaks each connection at the same event is not asked without a pause.
+    /// that soon breaks each connection at the same event is not asked without a pause.
     lost: Option<(u64, usize)>,
     session: String,
     /// The session that the first message creates, until that is acknowledged: a chat without messages leaves no
@@ -151,6 +159,7 @@ impl Chat {
             subject: hello["subject"].as_str().map(str::to_owned),
             roles: roles(&hello),
             history_id: history_id(&hello),
+            connected: Instant::now(),
             lost: None,
             session: String::new(),
             new: None,
@@ -461,11 +470,11 @@ impl Talk {
     /// Connects again, and continues after the last event that was seen.
     async fn connect_again(&mut self) -> Outcome {
         tell("the connection is lost; connecting again");
-        let short =
-            self.lost.filter(|(seq, _)| *seq == self.seq).map_or(0, |(_, short)| (short + 1).min(AGAIN.len() - 1));
+        let is_same = |(seq, _): &(u64, usize)| *seq == self.seq && self.connected.elapsed() < LASTING;
+        let short = self.lost.filter(is_same).map_or(0, |(_, short)| (short + 1).min(AGAIN.len() - 1));
         self.lost = Some((self.seq, short));
-        for n in 0..AGAIN.len() {
-            tokio::time::sleep(Duration::from_secs(AGAIN[n.max(short)])).await;
+        for wait in AGAIN {
+            tokio::time::sleep(Duration::from_secs(wait.max(AGAIN[short]))).await;
             match Link::open(&self.server, self.json).await {
                 Ok((link, hello)) => {
                     let known = self.history_id.as_ref().zip(history_id(&hello));
@@ -476,7 +485,7 @@ impl Talk {
                         );
                         return Err(Failure::new(Exit::Error, visible(&text)));
                     }
-                    self.link = link;
+                    (self.link, self.connected) = (link, Instant::now());
                     self.subject = hello["subject"].as_str().map(str::to_owned);
                     self.roles = roles(&hello);
                     self.history_id = history_id(&hello).or_else(|| self.history_id.take());

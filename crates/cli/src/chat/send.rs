@@ -21,7 +21,7 @@ impl Talk {
         }
         // A held turn may have the status `running` while requests are pending in it.
         let waits = self.status == "awaiting_input" || self.is_running() || !self.pending.is_empty();
-        let before = self.seq;
+        let (seq, connected) = (self.seq, self.connected);
         let mut members = format!("\"content\":{},\"on_pending\":\"queue\"", json!(text));
         if let Some(NewSession { agent: Some(agent) }) = &self.new {
             members.push_str(&format!(",\"agent\":{}", json!(agent)));
@@ -35,7 +35,7 @@ impl Talk {
             tell("queued");
         } else {
             self.continued();
-            if self.seq == before {
+            if self.seq == seq || self.connected == connected {
                 // Its own status follows. Over a new connection that may have come before, even with the turn's end.
                 "running".clone_into(&mut self.status);
             }

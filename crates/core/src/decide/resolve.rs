@@ -200,8 +200,8 @@ pub(super) fn own_request(
     by: &Principal,
     decision: DecisionType,
 ) -> Option<&'static str> {
-    // An owner's level is theirs to approve; another one, or as the holder of a role in the owner's place, is not.
-    if !action.ask.not_self || (action.ask.reviewer(action.level).is_owner() && action.reviewer().is_owner()) {
+    // What the owner decides as such is theirs to approve.
+    if !action.ask.not_self || action.is_owners() {
         return None;
     }
     let is_owner = by.subject == state.subject && by.tenant == state.tenant;

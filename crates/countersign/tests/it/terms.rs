@@ -70,6 +70,9 @@ impl Nodes for Terms {
     fn term(&self) -> Option<u64> {
         Some(self.term.load(Ordering::SeqCst))
     }
+    fn generation(&self) -> u64 {
+        0
+    }
     fn is_alone(&self) -> bool {
         true
     }
@@ -259,6 +262,9 @@ mod late {
         }
         fn term(&self) -> Option<u64> {
             self.nodes().term()
+        }
+        fn generation(&self) -> u64 {
+            self.nodes().generation()
         }
         fn is_alone(&self) -> bool {
             self.nodes().is_alone()

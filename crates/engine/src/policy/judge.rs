@@ -12,8 +12,8 @@ use super::{Policy, RulesOf, version};
 use crate::tool::{CallFacts, Require, ToolEntry, source::ToolSource};
 
 /// The verdict on a call of a tool. `rules` are the policy's rules that may match the call; `version`, the policy's
-/// version, is only needed if a person is asked. `unread`: why the application's data, which the tool's own condition
-/// may look at and rules do not, is missing from the call's facts: then the tool asks (spec P2).
+/// version, is only needed if a person is asked. `unread`: why the application's data is missing from the call's facts.
+/// Rules do not look at it; the tool then asks, whatever its own approval says (spec P2).
 pub async fn verdict(
     policy: &Policy,
     version: impl FnOnce() -> Arc<str>,

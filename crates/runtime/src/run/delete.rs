@@ -18,6 +18,7 @@ use super::{
     inner::{Inner, Runtime},
     live::{LiveState, uses::LiveRef},
     nodes::contested,
+    of_stored::of_half,
     refusals::{owned, store_refusal},
     rules::may_end,
     view::PAGE,
@@ -141,9 +142,6 @@ impl Inner {
 
 /// Why a session was not deleted of which something was stored already: nobody must take it for untouched.
 fn half_done(refusal: Refusal) -> Refusal {
-    if !refusal.code.is_temporary() && refusal.code != Code::NewerVersionRequired {
-        return refusal;
-    }
     let what = "its turn was cancelled or its rules were revoked, and it is not known to be deleted; delete it again";
-    Refusal::new(Code::OutcomeUnknown, format!("{what}: {}", refusal.message))
+    of_half(refusal, |why| format!("{what}: {why}"))
 }

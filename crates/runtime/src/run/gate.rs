@@ -84,6 +84,7 @@ impl Inner {
             Err(gate) => return Weighed { gate: *gate, judged: None, said: None, checked: None },
         };
         let locale = state.locale;
+        // Without the session's data none of the application's code runs: no condition, guardrail, program or preview.
         let (context, unread) = self.context_or_why(state).await;
         let facts = facts(state, agent, tool.name(&call.name), &call.id, &args, &context);
         let known = before.and_then(|before| before.judged.clone());
@@ -93,7 +94,6 @@ impl Inner {
         };
         let judged = known.or_else(|| unread.is_none().then(|| verdict.clone()));
         let mut standing = self.standing(state, &tool, &facts, verdict).await;
-        // The application's code never runs as if the session had no data.
         let checked = match before.and_then(|before| before.checked.clone()) {
             None if unread.is_none() => self.before_asking(&tool, &facts, &standing.verdict, locale).await,
             checked => checked,

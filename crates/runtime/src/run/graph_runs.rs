@@ -107,7 +107,7 @@ impl Runtime {
         to_the_end(async move {
             runtime.inner.edit_state(None, &live, &by, update, request_id).await?;
             let id = live.session_id.clone();
-            runtime.of_stored_and_go_on(live, || runtime.state_in_turn(&by, &id, None)).await
+            runtime.of_stored_and_go_on(live, || runtime.state_queued(&by, &id, None)).await
         })
         .await
     }

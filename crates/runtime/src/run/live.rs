@@ -214,12 +214,14 @@ impl LiveState {
     }
 
     /// It is read in the history of this number. What was read before a fail-over may have been lost, and followers
-    /// catch up from the journal.
-    fn reads_in(&mut self, generation: u64) {
-        if std::mem::replace(&mut self.generation, generation) != generation {
+    /// catch up from the journal. Whether that is so.
+    fn reads_in(&mut self, generation: u64) -> bool {
+        let before = std::mem::replace(&mut self.generation, generation);
+        if before != generation {
             (self.answer, self.published) = (None, 0);
             self.followers.fall_behind();
         }
+        ![0, generation].contains(&before)
     }
 
     /// The number of the history in which it was read.

@@ -349,7 +349,7 @@ impl Inner {
         }
     }
 
-    /// Resumes a session, unless it must be resumed later, alone.
+    /// Resumes a session, unless it is resumed later.
     fn resume_if_free(self: &Arc<Self>, live: LiveRef) {
         if !self.on_probation().contains(&live.session_id) {
             self.spawn_driver(live);

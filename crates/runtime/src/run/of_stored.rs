@@ -47,11 +47,18 @@ impl Runtime {
 }
 
 fn stored_all_the_same(refusal: Refusal) -> Refusal {
+    of_half(refusal, |_| {
+        "it is stored, but what has come of it cannot be read now: read it later, or send it again with the same request_id"
+            .to_owned()
+    })
+}
+
+/// A refusal where something was stored before it: one that says that nothing was becomes `outcome_unknown`, with this
+/// message in place of its own.
+pub(super) fn of_half(refusal: Refusal, message: impl FnOnce(&str) -> String) -> Refusal {
     match refusal.code {
         Code::StoreUnavailable | Code::OutcomeUnknown | Code::NewerVersionRequired => {
-            let message = "it is stored, but what has come of it cannot be read now: read it later, or send it again with \
-                           the same request_id";
-            Refusal::new(Code::OutcomeUnknown, message)
+            Refusal::new(Code::OutcomeUnknown, message(&refusal.message))
         }
         _ => refusal,
     }

@@ -92,7 +92,7 @@ impl Inner {
         }
     }
 
-    /// Sessions that wait to be resumed one after the other.
+    /// Sessions that are resumed later: one after the other, or once they are no longer in use.
     pub(super) fn on_probation(&self) -> sync::MutexGuard<'_, HashSet<Arc<str>>> {
         // The set is never left half changed.
         self.probation.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,8 +136,7 @@ impl Inner {
     async fn take_up_again(self: Arc<Self>, sessions: Vec<Again>) {
         // One at a time, whenever they were taken over.
         let _turn = self.one_by_one.lock().await;
-        let mut sessions = sessions.into_iter().peekable();
-        while let Some((times, session_id)) = sessions.next() {
+        for (times, session_id) in sessions {
             if self.draining.load(Ordering::SeqCst) {
                 return;
             }
@@ -157,7 +156,7 @@ impl Inner {
                 Ok(Some(false)) => {
                     self.spawn_driver(live.clone());
                     let survived = timeout(PROBATION, until_progress(&live)).await.is_err();
-                    if survived && sessions.peek().is_some() {
+                    if survived && !self.on_probation().is_empty() {
                         // It is only slow. If the process ends from here on, the next session may be the cause as well.
                         self.is_not_blamed(&live).await;
                     }

@@ -72,13 +72,13 @@ pub(crate) struct Origin {
 pub(crate) struct WhenTaken {
     /// How many there were.
     calls: u32,
-    /// The attempts of those that had begun by then and were not finished, such as calls with a question.
+    /// The attempts of those of the latest answers that had begun by then, such as calls with a question.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     attempts: BTreeMap<CallNo, u32>,
 }
 
 impl WhenTaken {
-    pub(crate) fn now(state: &State) -> WhenTaken {
+    pub(crate) fn of(state: &State) -> WhenTaken {
         let begun = state.calls.iter().filter(|call| call.attempts > 0).map(|call| (call.call, call.attempts));
         WhenTaken { calls: state.call_count, attempts: begun.collect() }
     }

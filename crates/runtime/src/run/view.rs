@@ -269,18 +269,19 @@ impl Runtime {
     /// # Errors
     /// `session_not_found`, `too_busy`, `store_unavailable`.
     pub async fn state(&self, by: &Principal, session_id: &str) -> Result<StateView, Refusal> {
-        self.state_in_turn(by, session_id, Some(by)).await
+        self.state_queued(by, session_id, Some(by)).await
     }
 
-    /// The same, for what a person has stored in the session with no `turn` to wait for: that is not refused any more.
-    pub(super) async fn state_in_turn(
+    /// The same. It waits among the heavy reads of `queued`, or is refused (`too_busy`); `None`: neither, since what is
+    /// stored must not be refused any more.
+    pub(super) async fn state_queued(
         &self,
         by: &Principal,
         session_id: &str,
-        turn: Option<&Principal>,
+        queued: Option<&Principal>,
     ) -> Result<StateView, Refusal> {
         let state = self.read_state(by, session_id).await?;
-        Ok(StateView { values: self.inner.graph_values(turn, &state).await?, ..StateView::of(&state) })
+        Ok(StateView { values: self.inner.graph_values(queued, &state).await?, ..StateView::of(&state) })
     }
 
     /// The `seq` of the session's last event.

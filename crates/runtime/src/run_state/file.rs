@@ -70,7 +70,7 @@ impl RunState {
         let read = fs::read_to_string(&own).map_err(|error| failed(path, &error));
         let taken = read.and_then(|text| RunState::from_json(&text)).and_then(|state| {
             // Durable before anything of it can begin here.
-            let known = RunState { taken: Some(WhenTaken::now(state.state())), ..state.clone() };
+            let known = RunState { taken: Some(WhenTaken::of(state.state())), ..state.clone() };
             known.put(&claimed).map_err(|error| failed(path, &error)).map(|()| state)
         });
         match taken {

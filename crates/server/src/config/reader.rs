@@ -120,7 +120,8 @@ impl<'d> Document<'d> {
         let least = if errors.len() < COLLECTED { "" } else { "at least " };
         errors.sort_by_key(|error| (error.line, error.column));
         errors.dedup();
-        let left_out = errors.split_off(errors.len().min(ERRORS)).len();
+        let left_out = errors.len().saturating_sub(ERRORS);
+        errors.truncate(ERRORS);
         if left_out > 0 {
             let which = if left_out == 1 { "error is" } else { "errors are" };
             let message = format!("{least}{left_out} more {which} not listed");

@@ -181,7 +181,10 @@ pub(super) async fn try_out(pool: &Pool, statements: &[&'static str]) -> Result<
 async fn once<C: Change>(pool: &Pool, change: &C) -> Result<C::Done, Undone> {
     if let Some(statement) = change.alone() {
         let held = Held::of(pool).await?;
-        change.check(&held.history)?;
+        if let Err(error) = change.check(&held.history) {
+            held.give_back();
+            return Err(error.into());
+        }
         let rows = at_once(held, statement).await?;
         if let Some(done) = change.done_alone(&rows)? {
             return Ok(done);

@@ -232,14 +232,16 @@ impl Action {
     pub fn quorum(&self) -> u32 {
         if self.reviewer().is_owner() { 1 } else { self.ask.quorum.max(1) }
     }
+    /// Whether its owner decides it as such: not who has an owner's level by escalation or reassignment.
+    pub(crate) fn is_owners(&self) -> bool {
+        self.ask.reviewer(self.level).is_owner() && self.reviewer().is_owner()
+    }
     /// Whether editing this action also approves the edited call at its first level, where `ask` says who must approve
-    /// that call. Whoever decides in the owner's place does not decide as its owner. A call that nobody may let run is
-    /// requested again.
+    /// that call. A call that nobody may let run is requested again.
     #[must_use]
     pub fn edit_approves(&self, ask: &Ask) -> bool {
         let same_reviewer = ask.reviewer(0) == self.ask.reviewer(0);
-        let by_owner = ask.reviewer(0).is_owner() && self.reviewer().is_owner();
-        let by_one = by_owner || (ask.quorum <= 1 && !ask.not_self);
+        let by_one = self.is_owners() || (ask.quorum <= 1 && !ask.not_self);
         self.level == 0 && same_reviewer && by_one && ask.may_run()
     }
 }

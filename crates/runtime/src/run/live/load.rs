@@ -50,7 +50,9 @@ impl Inner {
         if let Some(session) = &guard.session {
             return Ok(session.clone());
         }
-        guard.reads_in(self.generation());
+        if guard.reads_in(self.generation()) {
+            self.forget_folds(&live.session_id);
+        }
         let tail = match self.store.tail(&live.session_id, READ_PAGE, READ_BYTES).await {
             Err(error @ StoreError::Deleted(_)) => {
                 self.is_deleted(live, guard);

@@ -73,6 +73,11 @@ impl Inner {
 
     pub(in crate::run) fn forget(&self, session_id: &Arc<str>) {
         self.live_sessions().remove(session_id);
+        self.forget_folds(session_id);
+    }
+
+    /// Drops what was made of a session's entries, and the nodes that wait in memory.
+    pub(super) fn forget_folds(&self, session_id: &Arc<str>) {
         self.warm.forget(Some(session_id));
         self.conversations.forget(Some(session_id));
     }
@@ -80,8 +85,7 @@ impl Inner {
     /// For crash tests: drops everything of a session from memory but its followers.
     pub(in crate::run) fn evict(&self, live: &Live, guard: &mut LiveState) {
         (guard.session, guard.answer, guard.shown) = (None, None, None);
-        self.warm.forget(Some(&live.session_id));
-        self.conversations.forget(Some(&live.session_id));
+        self.forget_folds(&live.session_id);
         tracing::warn!(session = &*live.session_id, "{}", failpoint::EVICTED);
     }
 
