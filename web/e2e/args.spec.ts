@@ -97,10 +97,10 @@ test("u2: an edit stays JSON while no form could show it, and goes back when one
   const card = await openBook(page, url);
   await card.getByRole("button", { name: "Edit" }).click();
   await card.getByRole("button", { name: "JSON", exact: true }).click();
-  await card.getByLabel("Arguments as JSON").fill('{"account":"VN-1","amount":2,"legs":[{"share":5,"label":"a","more":1}]}');
+  await card.getByLabel("Arguments as JSON").fill('{"account":"VN-1","amount":2,"legs":[{"share":5,"label":"a","more":1}],"due":"2026-03-01","speed":"f","to":{"name":"Ann"}}');
   await expect(card.getByText("Valid JSON, but the form cannot show all of it.")).toBeVisible();
   await expect(card.getByRole("button", { name: "Form", exact: true })).toBeDisabled();
-  await card.getByLabel("Arguments as JSON").fill('{"account":"VN-1","amount":2,"legs":[{"share":5,"label":"a"}]}');
+  await card.getByLabel("Arguments as JSON").fill('{"account":"VN-1","amount":2,"legs":[{"share":5,"label":"a"}],"due":"2026-03-01","speed":"f","to":{"name":"Ann"}}');
   await card.getByRole("button", { name: "Form", exact: true }).click();
   await expect(card.getByRole("group", { name: "Entry 1" }).getByLabel("label")).toHaveValue("a");
 });

@@ -47,8 +47,9 @@ function Page() {
       <p role="status">{status}</p>
       <button onClick={() => send({ type: "message", session_id: sessionId, content: "Start" })}>Start</button>
       <button onClick={() => void loadHistory()}>History</button>
-      {/* A question has no `actions`: its content comes later, and it is not for this modal. */}
-      {request?.actions !== undefined && <ApprovalModal request={request} sessionId={sessionId} onSend={send} />}
+      {/* A question has no `actions`: its content comes later, and it is not for this modal. What is chosen belongs to one
+          request: without the key, a request that follows at once would get the choices of the last one. */}
+      {request?.actions !== undefined && <ApprovalModal key={String(request.approval_key)} request={request} sessionId={sessionId} onSend={send} />}
       <section aria-label="History">{history}</section>
     </>
   );
