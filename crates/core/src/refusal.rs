@@ -193,7 +193,11 @@ pub const FAILURES: &[(&str, &str, &str)] = &[
     ),
     ("instructions_failed", "The program could not create the agent's instructions.", "Look at the log."),
     ("invalid_output", "The last answer does not fit the agent's output schema.", "Send a message or retry."),
-    ("input_guardrail", "A guardrail stopped the message.", "Phrase it differently; the log says what it found."),
+    (
+        "input_guardrail",
+        "A guardrail stopped the message.",
+        "Fork the session before the message, or begin another one, and phrase it differently: the next message is checked together with it. The log says what was found.",
+    ),
     ("output_guardrail", "A guardrail stopped the answer.", "Look at the log."),
     ("tool_input_guardrail", "A guardrail stopped a call.", "Look at the log."),
     ("tool_output_guardrail", "A guardrail stopped a call's result.", "Look at the log."),

@@ -156,8 +156,9 @@ impl Agent {
         self.tools.push(tool.into());
         self
     }
-    /// Checks the user's input before the agent's first model call of a turn; a tripwire stops the run. It does not
-    /// run again when a paused run resumes (spec S11).
+    /// Checks the user's input before the first model call of a turn that this agent begins; a tripwire stops the run.
+    /// It does not run again when a paused run resumes (spec S11), nor for a conversation that was handed to the agent
+    /// within the turn.
     #[must_use]
     pub fn input_guardrail<F, Fut>(mut self, name: &str, check: F) -> Agent
     where

@@ -189,6 +189,13 @@ pub enum RunStateError {
         /// Its name since then.
         claimed: String,
     },
+    /// Another process took the state before, and it is not known which of its calls it has run. A store could not say
+    /// so later. Run the state without a store, which asks a person about them, and save what comes of it.
+    #[error(
+        "another process took the state {0:?} before, and may have run its calls: run it without a store, which asks about \
+         them, and save what comes of it"
+    )]
+    TakenBefore(String),
     /// It is not signed with this key, or was changed after signing.
     #[error("this run state was not signed with this key, or was changed since")]
     Forged,
@@ -255,8 +262,15 @@ impl RunState {
     /// stay here: run this state, or its text, with that store, or make them again there.
     ///
     /// # Errors
-    /// [`RunStateError::Exists`], [`RunStateError::Store`]; nothing is stored then.
+    /// [`RunStateError::Exists`], [`RunStateError::TakenBefore`], [`RunStateError::Store`]; nothing is stored then.
     pub async fn save(&self, store: &dyn Store) -> Result<(), RunStateError> {
+        if self.taken.as_ref().is_some_and(|taken| self.session.calls.iter().any(|call| taken.leaves_open(call))) {
+            return Err(RunStateError::TakenBefore(self.session.session_id.to_string()));
+        }
+        self.put_into(store).await
+    }
+
+    async fn put_into(&self, store: &dyn Store) -> Result<(), RunStateError> {
         let session_id = &self.session.session_id;
         let exists = || RunStateError::Exists(session_id.to_string());
         if store.head(session_id).await?.is_some() {

@@ -153,7 +153,8 @@ impl Inner {
         let say = |text, values: &[(&str, &str)]| Err(ToolError::new(locale.fill(text, values)));
         let program = Path::new(&self.program).display().to_string();
         if let Some(cwd) = self.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
-            return say(Text::CommandNoFolder, &[("folder", &cwd.display().to_string())]);
+            let folder = cwd.display().to_string();
+            return Err(ToolError::new(locale.fill(Text::CommandNoFolder, &[("folder", &folder)])).unbegun());
         }
         let started = process::run(self.command(own), input.as_bytes(), self.output_limit, self.time_limit).await;
         match started {
@@ -164,11 +165,15 @@ impl Inner {
                 say(Text::CommandTooMuch, &[("bytes", &bytes), ("output", &output)])
             }
             Ok(Outcome::TooLong) => say(Text::CommandTooLong, &[("seconds", &self.time_limit.as_secs().to_string())]),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound => say(Text::CommandNotFound, &[("program", &program)]),
-                io::ErrorKind::PermissionDenied => say(Text::CommandNotAllowed, &[("program", &program)]),
-                _ => say(Text::CommandNotStarted, &[("program", &program), ("error", &error.to_string())]),
-            },
+            Err(error) => {
+                let text = match error.kind() {
+                    io::ErrorKind::NotFound => Text::CommandNotFound,
+                    io::ErrorKind::PermissionDenied => Text::CommandNotAllowed,
+                    _ => Text::CommandNotStarted,
+                };
+                let values: [(&str, &str); 2] = [("program", &program), ("error", &error.to_string())];
+                Err(ToolError::new(locale.fill(text, &values)).unbegun())
+            }
         }
     }
 

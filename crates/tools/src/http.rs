@@ -126,9 +126,7 @@ fn client(request: &declared::Compiled) -> Result<Client, HttpToolError> {
 impl Tool for HttpTool {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let inner = self.inner.clone();
-        Box::pin(async move {
-            inner.run(permit.args().text(), &permit.idempotency_key(), permit.locale()).await.map_err(ToolError::new)
-        })
+        Box::pin(async move { inner.run(permit.args().text(), &permit.idempotency_key(), permit.locale()).await })
     }
     fn fits(&self, args: &Args) -> Result<(), String> {
         self.inner.shown(args.text()).map(drop)
@@ -143,30 +141,31 @@ impl Inner {
     }
 
     /// Sends the request for these arguments, once.
-    async fn run(&self, args: &str, key: &str, locale: Locale) -> Result<String, String> {
-        let args = Json::parse(args, limits::JSON_DEPTH).map_err(|error| error.to_string())?;
-        let filled = self.request.fill(&args, Secrets::Real).map_err(|error| error.say(locale))?;
+    async fn run(&self, args: &str, key: &str, locale: Locale) -> Result<String, ToolError> {
+        let unsent = |error: String| ToolError::new(error).unbegun();
+        let args = Json::parse(args, limits::JSON_DEPTH).map_err(|error| unsent(error.to_string()))?;
+        let filled = self.request.fill(&args, Secrets::Real).map_err(|error| unsent(error.say(locale)))?;
         let answered = timeout(self.time_limit, async {
             let response = self.send(filled, key, locale).await?;
-            answer::read(response, self.output_limit, &self.request, locale).await
+            answer::read(response, self.output_limit, &self.request, locale).await.map_err(ToolError::new)
         });
         answered.await.unwrap_or_else(|_| {
             let values = [("server", self.request.server()), ("seconds", self.time_limit.as_secs().to_string())];
-            Err(say(locale, Text::HttpTooLong, &values))
+            Err(ToolError::new(say(locale, Text::HttpTooLong, &values)))
         })
     }
 
-    async fn send(&self, filled: Filled, key: &str, locale: Locale) -> Result<reqwest::Response, String> {
+    async fn send(&self, filled: Filled, key: &str, locale: Locale) -> Result<reqwest::Response, ToolError> {
         let failed = |text, error: &str| {
             let error = self.request.redact(error.to_owned());
-            say(locale, text, &[("server", self.request.server()), ("error", error)])
+            ToolError::new(say(locale, text, &[("server", self.request.server()), ("error", error)]))
         };
-        let url = self.request.address(&filled.url).map_err(|error| failed(Text::HttpNotSent, &error))?;
+        let unsent = |error: &str| failed(Text::HttpNotSent, error).unbegun();
+        let url = self.request.address(&filled.url).map_err(|error| unsent(&error))?;
         let method = self.request.method.clone();
         let mut request = self.client.request(method, url);
         for (name, value) in filled.headers {
-            let mut value =
-                HeaderValue::try_from(value).map_err(|error| failed(Text::HttpNotSent, &error.to_string()))?;
+            let mut value = HeaderValue::try_from(value).map_err(|error| unsent(&error.to_string()))?;
             value.set_sensitive(true);
             request = request.header(name, value);
         }
@@ -181,8 +180,8 @@ impl Inner {
         }
         request.send().await.map_err(|error| {
             let before = error.is_connect() || error.is_builder();
-            let text = if before { Text::HttpNotSent } else { Text::HttpLost };
-            failed(text, &chain(error))
+            let error = chain(error);
+            if before { unsent(&error) } else { failed(Text::HttpLost, &error) }
         })
     }
 }

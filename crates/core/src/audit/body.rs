@@ -320,6 +320,9 @@ struct JudgedAgain<'a> {
     edited: Option<&'a EditedAction>,
     /// The new verdict on it.
     verdict: Said,
+    /// The standing rule that rejects it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided_by: Option<&'a DecidedBy>,
 }
 
 /// A verdict on a call.
@@ -444,10 +447,11 @@ impl<'a> What<'a> {
     }
 
     fn forked(forked: &'a Forked) -> What<'a> {
-        let judged = |Judged { tool_use_id, edited, verdict, .. }: &'a Judged| JudgedAgain {
+        let judged = |Judged { tool_use_id, edited, verdict, decided_by, .. }: &'a Judged| JudgedAgain {
             tool_use_id,
             edited: edited.as_ref(),
             verdict: Said::of(verdict),
+            decided_by: decided_by.as_ref(),
         };
         What::Forked {
             by: forked.by.as_deref(),

@@ -59,13 +59,11 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
         return Err(not_found(&approval_key(&state.session_id, n)));
     };
     check_time(&open.asked, now)?;
+    if open.comments >= limits::COMMENTS {
+        return Err(invalid(format!("it has {} comments and reassignments already", limits::COMMENTS)));
+    }
     let note = match note {
-        NewNote::Comment(text) => {
-            if open.comments >= limits::COMMENTS {
-                return Err(invalid(format!("it has {} comments already", limits::COMMENTS)));
-            }
-            Note::Comment { text: comment(text)? }
-        }
+        NewNote::Comment(text) => Note::Comment { text: comment(text)? },
         NewNote::Reassign { role, subject, text } => reassigned(state, open, &by, role, subject, text)?,
     };
     Ok(Draft::new(state, now).noted(Noted { n, note, by: by.subject, request_id }))

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     approval::{decision::Choice, question::Answers},
     call::gate::{Gate, Verdict},
-    locale::Text,
+    locale::{Text, outcome_unknown},
     number::{CallNo, InterruptionNo},
 };
 
@@ -294,8 +294,7 @@ impl State {
                     call.edited(action, edited, ask, decided.by.as_ref())
                 }
                 Choice::Reject { message, .. } if in_doubt => {
-                    let text = message.clone().unwrap_or_else(|| locale.text(Text::OutcomeUnknown).to_owned());
-                    Phase::Settled(CallStatus::Error, text)
+                    Phase::Settled(CallStatus::Error, outcome_unknown(locale, message.as_deref()))
                 }
                 Choice::Reject { message, .. } => {
                     let text = message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());
@@ -322,6 +321,7 @@ impl State {
             Note::Reminded { count, .. } => open.reminded = *count,
             Note::Approved { .. } => {}
             Note::Reassigned { role, subject, .. } => {
+                open.comments += 1;
                 open.assignee.clone_from(subject);
                 let Some(role) = role else { return };
                 Arc::make_mut(&mut open.asked).hand_to(role);

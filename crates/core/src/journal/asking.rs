@@ -169,6 +169,8 @@ struct AskedOf<'a> {
     not_self: bool,
     approved_by: &'a [Arc<str>],
     assignee: Option<&'a Arc<str>>,
+    /// One that was deferred keeps its deadline, and takes no time from the others.
+    deadline: Deadline,
 }
 
 fn asked_of(call: &Call) -> AskedOf<'_> {
@@ -181,5 +183,6 @@ fn asked_of(call: &Call) -> AskedOf<'_> {
         not_self: ask.is_some_and(|ask| ask.not_self),
         approved_by: &call.approved_by,
         assignee: call.assignee.as_ref(),
+        deadline: call.deadline,
     }
 }

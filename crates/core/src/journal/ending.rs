@@ -64,7 +64,8 @@ impl Draft {
         self.withdraw(by, Withdrawal::TurnEnded, |_| true);
         self.give_up(self.state.calls.clone());
         let partial = self.begun(partial);
-        let ended = TurnEnded { reason, partial, output: None, cut: None, request_id };
+        let cut = self.state.cut.filter(|_| self.state.answered && reason == EndReason::EndTurn);
+        let ended = TurnEnded { reason, partial, output: None, cut, request_id };
         self.push(Record::TurnEnded(Box::new(ended)));
     }
 

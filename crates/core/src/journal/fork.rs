@@ -141,12 +141,18 @@ impl Draft {
             let task = asked.question.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
             task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
         };
+        // An agent's loop goes back to the model's answer: what its nodes had asked, they ask when they run again.
+        let goes_back = |asked: &Interrupted| {
+            asked.question.is_some()
+                && self.state.run.as_ref().is_some_and(|run| run.agent_loop)
+                && self.state.calls.iter().any(|call| call.phase != Phase::Finished)
+        };
         let asked: Vec<Arc<Interrupted>> = self
             .state
             .open
             .iter()
             .map(|open| open.asked.clone())
-            .filter(|asked| active && !begins_again(asked))
+            .filter(|asked| active && !begins_again(asked) && !goes_back(asked))
             .collect();
         let withdrawn = self.state.pending();
         // A queued message begins a turn, too. A failed turn begins nothing: it waits for its retry.
@@ -301,6 +307,7 @@ impl Call {
             }
             Verdict::Deny(text) => {
                 self.phase = Phase::Settled(CallStatus::Rejected, text.clone());
+                self.by_rule = judged.decided_by.is_some();
             }
         }
     }

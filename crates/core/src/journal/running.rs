@@ -16,7 +16,7 @@ use crate::{
         gate::Ask,
         reviewer::Reviewer,
     },
-    locale::Text,
+    locale::{Text, outcome_unknown},
     number::{InterruptionNo, TaskNo},
 };
 
@@ -124,7 +124,7 @@ impl State {
                     continue;
                 };
                 for Rejected { tool_use_id: id, message } in update.reject {
-                    self.reject_call(&id, message);
+                    self.reject_call(&id, message.as_deref());
                 }
             }
         }
@@ -184,7 +184,7 @@ impl State {
         let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.question, decided.decisions.first()) else {
             return;
         };
-        let given_up = decision.message().unwrap_or_else(|| self.locale.text(Text::OutcomeUnknown)).to_owned();
+        let given_up = outcome_unknown(self.locale, decision.message());
         self.run(|run| {
             run.said(at, |task| {
                 let step = match &decision.choice {
@@ -201,17 +201,23 @@ impl State {
         });
     }
 
-    /// A custom node refuses a call of the latest answer, unless the call is pending, has begun or is finished. A model may
-    /// give several calls one id, and the node cannot say which it means: all of them are refused.
-    pub fn reject_call(&mut self, id: &str, message: Option<String>) {
-        let text = message.unwrap_or_else(|| self.locale.text(Text::Rejected).to_owned());
+    /// A custom node refuses a call of the latest answer, unless the call is pending, has begun or is finished. One that has begun
+    /// before may have taken effect, which is its result then. A model may give several calls one id, and the node cannot say
+    /// which it means: all of them are refused.
+    pub fn reject_call(&mut self, id: &str, message: Option<&str>) {
+        let locale = self.locale;
         let open = |call: &&mut Call| {
             call.run.is_root()
                 && *call.id == *id
                 && matches!(call.phase, Phase::Proposed | Phase::Gated | Phase::Permitted)
         };
         for call in self.calls.iter_mut().filter(open) {
-            call.phase = Phase::Settled(CallStatus::Rejected, text.clone());
+            call.phase = if call.attempts > 0 {
+                Phase::Settled(CallStatus::Error, outcome_unknown(locale, message))
+            } else {
+                let text = message.unwrap_or_else(|| locale.text(Text::Rejected));
+                Phase::Settled(CallStatus::Rejected, text.to_owned())
+            };
         }
     }
 

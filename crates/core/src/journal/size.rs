@@ -4,7 +4,7 @@
 //! models, tools and graphs are counted by their length, and everything else by a constant.
 
 use super::{
-    record::{Block, InputQuestion, Record, Unshown},
+    record::{Block, InputQuestion, Note, Record, Unshown},
     run::Raw,
     schema::Schema,
 };
@@ -43,6 +43,10 @@ pub(super) fn of(record: &Record) -> u64 {
         Record::Resumed(resumed) => resumed.value.get().len(),
         Record::StateEdited(edited) => edited.update.get().len(),
         Record::States(states) => states.iter().map(|frame| frame.state.get().len()).sum(),
+        Record::Noted(noted) => match &noted.note {
+            Note::Comment { text } | Note::Reassigned { text: Some(text), .. } => text.len(),
+            Note::Reassigned { .. } | Note::Reminded { .. } | Note::Approved { .. } => 0,
+        },
         Record::Compressed(compressed) => compressed.summary.as_ref().map_or(0, String::len),
         _ => 0,
     };

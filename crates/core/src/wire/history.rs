@@ -5,7 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig, StopReason};
+use super::{
+    event::{GraphQuestion, RequestedAction, Resolution, ReviewConfig, StopReason},
+    request::{ActionKind, GraphStep},
+};
 use crate::{
     approval::{
         decision::Decision,
@@ -13,7 +16,10 @@ use crate::{
     },
     call::args::Args,
     content::{Image, ImageSource},
-    journal::{record::CallStatus, run::Raw},
+    journal::{
+        record::{CallStatus, Kind},
+        run::Raw,
+    },
 };
 
 /// One message of the history.
@@ -201,6 +207,10 @@ pub struct HistoryQuestionArgs {
 pub struct HistoryApproval {
     /// Whether it is resolved.
     pub is_resolved: bool,
+    /// The kind of answer it needs; absent if it is a plain approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ActionKind>")]
+    pub kind: Option<Kind>,
     /// The calls.
     pub action_requests: Vec<RequestedAction>,
     /// How they could be decided.
@@ -211,7 +221,10 @@ pub struct HistoryApproval {
     /// The question, if a graph's node asked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<GraphQuestion>,
-    /// The answer to it.
+    /// The graph's step whose outcome is unknown, if the request is about a step and not a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<GraphStep>,
+    /// The answer to the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub submitted_resume: Option<Raw>,

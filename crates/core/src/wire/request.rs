@@ -97,7 +97,7 @@ pub struct QuestionReview {
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "only its schema is used")]
-enum ActionKind {
+pub(super) enum ActionKind {
     Approval,
     InDoubt,
     Interrupt,

@@ -231,6 +231,19 @@ fn w5_a_deferred_action_whose_deadline_passes_while_others_run_is_asked_again_an
 }
 
 #[test]
+fn w7_what_is_asked_about_anew_does_not_take_the_deadline_of_what_was_deferred_beside_it() {
+    let four_eyes = || Ask { not_self: true, levels: vec!["admin".into()], ..plain() };
+    let mut world = waiting(&[("pay", four_eyes()), ("pay", four_eyes()), ("pay", four_eyes())]);
+    let due = world.state.waiting(InterruptionNo::FIRST).expect("waits").asked.expires_at;
+    world.now += 100_000;
+    // Bob's own words need somebody else's approval.
+    let decisions = vec![Decision::defer(), Decision::edit("pay", args(r#"{"n":9}"#)), Decision::reject(None)];
+    decide(&mut world, 1, decisions, Principal::person("bob", vec!["admin".into()])).expect("decided");
+    let asked: Vec<_> = world.state.open.iter().map(|open| (open.asked.actions.len(), open.asked.expires_at)).collect();
+    assert_eq!(asked, [(1, due), (1, Some(world.now + 300_000))]);
+}
+
+#[test]
 fn w5_each_level_is_asked_under_its_own_key_with_a_fresh_timeout() {
     let ask = Ask { levels: vec!["user".into(), "admin".into()], ..plain() };
     let mut world = waiting(&[("pay", ask)]);

@@ -180,7 +180,14 @@ fn r9_g2_a_node_that_refuses_a_call_refuses_all_calls_of_its_id() {
     let draft = world.draft();
     world.commit(draft.model_responded(answer, vec![allow(), allow()], &world.tools));
     let mut state = State::clone(&world.state);
-    state.reject_call("c1", Some("no".into()));
+    state.reject_call("c1", Some("no"));
     let refused = |call: &Call| call.phase == Phase::Settled(CallStatus::Rejected, "no".into());
     assert!(state.calls.len() == 2 && state.calls.iter().all(refused), "{:?}", state.calls);
+    // One that a person has said to run again may have taken effect before (spec R4).
+    let mut again = State::clone(&world.state);
+    again.calls.iter_mut().for_each(|call| call.attempts = 1);
+    again.reject_call("c1", Some("no"));
+    let unknown = "It is not known whether this action took effect; it was not run again (no)";
+    let is_unknown = |call: &Call| call.phase == Phase::Settled(CallStatus::Error, unknown.into());
+    assert!(again.calls.iter().all(is_unknown), "{:?}", again.calls);
 }

@@ -12,6 +12,7 @@ use countersign_core::{
         draft::{MessageInput, OnPending},
         state::Phase,
     },
+    limits,
     number::InterruptionNo,
     refusal::{Code, Refusal},
     wire::request::review_config,
@@ -238,6 +239,18 @@ fn hand_on(world: &mut World, n: u32, by: Principal, role: Option<&str>, subject
     let transition = note::note(&world.state, world.now, input)?;
     world.commit(transition);
     Ok(())
+}
+
+#[test]
+fn r9_a_request_is_not_handed_back_and_forth_for_ever() {
+    let mut world = waiting(&[("pay", levels(&["admin"]))]);
+    let bob = || person("bob", &["admin"]);
+    for _ in 0..limits::COMMENTS {
+        hand(&mut world, bob(), None, None).expect("bounded");
+    }
+    let refused = hand(&mut world, bob(), None, Some("kim")).expect_err("too often");
+    assert_eq!(refused.code, Code::InvalidMessage);
+    assert!(refused.message.contains("comments and reassignments already"), "{refused}");
 }
 
 #[test]

@@ -2,14 +2,15 @@
 
 use countersign_core::{
     approval::decision::Decision,
+    audit::events,
     call::{
         args::Args,
-        gate::{Ask, DecisionType, Gate, Verdict},
+        gate::{Ask, DecidedBy, DecisionType, Gate, Verdict},
     },
     decide::{reply::Reply, resolve::DecideInput},
     journal::{
-        draft::{MessageInput, OnPending},
-        record::{Block, ModelResponded, ToolUse},
+        draft::{Draft, MessageInput, OnPending},
+        record::{Block, Judged, ModelResponded, ToolUse},
         standing::RuleFacts,
         state::Phase,
     },
@@ -176,4 +177,34 @@ fn p4_a_standing_rule_speaks_for_its_maker_and_does_not_approve_what_they_have_a
     let facts = RuleFacts { speakers: Some(&world.state.speakers), ..facts };
     assert!(!rule.applies(&facts, Some(&four_eyes())));
     assert!(rule.applies(&facts, Some(&levels(&["admin"]))));
+}
+
+#[test]
+fn p4_a_standing_rule_that_rejects_in_a_fork_is_named_there_and_speaks_for_its_maker() {
+    let world = waiting(&[("pay", four_eyes())]);
+    let mut input = World::fork_input(&world.state, 0, false);
+    input.judged = world
+        .state
+        .calls
+        .iter()
+        .map(|call| Judged {
+            call: call.call,
+            tool_use_id: call.id.clone(),
+            edited: None,
+            verdict: Verdict::Deny("pay 9 instead".into()),
+            decided_by: Some(DecidedBy::Rule { id: "other:1:0".into() }),
+            said_by: Some("bob".into()),
+            preview: None,
+        })
+        .collect();
+    let made = Draft::new(&world.state, world.now).fork(input, &Tools::FIRST).expect("forked");
+    let committed = world.state_at(u64::MAX).place(made).expect("legal").commit();
+    let state = &committed.after;
+    assert!(state.speakers.include("bob") && state.calls.iter().all(|call| call.by_rule), "{state:?}");
+    let told: Vec<Value> = events(&world.state, &committed.entries)
+        .iter()
+        .map(|event| serde_json::from_str(&event.body()).expect("JSON"))
+        .collect();
+    let judged = told.iter().find_map(|body| body.get("judged")).expect("the fork is in the log");
+    assert_eq!(judged[0]["decided_by"], json!({ "type": "rule", "id": "other:1:0" }), "{judged}");
 }

@@ -428,6 +428,11 @@ impl Fold {
                 if start["actions"].is_array() {
                     shown["actionRequests"] = start["actions"].clone();
                     shown["reviewConfigs"] = start["review_configs"].clone();
+                    for (field, plain) in [("kind", json!("approval")), ("step", Value::Null)] {
+                        if start[field] != plain {
+                            shown[field] = start[field].clone();
+                        }
+                    }
                 } else {
                     shown["actionRequests"] = block.whole["action_requests"].clone();
                     shown["digest"] = start["digest"].clone();

@@ -69,6 +69,11 @@ async fn r4_a_call_with_an_unknown_outcome_waits_for_a_person_who_knows() {
         (Decision::respond("it was placed"), "it was placed", 1),
         (Decision::approve(), r#"ran trade {"n":1}"#, 2),
         (Decision::reject(None), "It is not known whether this action took effect; it was not run again", 1),
+        (
+            Decision::reject(Some("buy two".to_owned())),
+            "It is not known whether this action took effect; it was not run again (buy two)",
+            1,
+        ),
     ] {
         for (_, store, _dir) in stores() {
             let ledger = Ledger::default();

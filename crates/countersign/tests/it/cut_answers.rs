@@ -10,6 +10,10 @@ use std::{
 
 use countersign::{
     Agent, Cut, Message, OnCut, Price, Principal, RunConfig, RunErrorKind, Runner, Status,
+    graph::{
+        Context, NodeError,
+        agent_loop::{AfterAgent, AgentLoop, AgentState, AgentUpdate, after_agent},
+    },
     model::{Model, ModelError, ModelEvent, ModelRequest, retry::RetryPolicy, scripted::Scripted},
     run,
     run::{Runtime, TurnOutcome},
@@ -84,6 +88,42 @@ async fn w2_an_answer_that_is_not_whole_does_not_look_finished() {
         let result = run(&agent(&script, &Ledger::default()), "go").await.expect("result");
         assert_eq!((result.cut, &*result.final_output), (Some(cut), "As far as"), "the library says it too");
     }
+}
+
+/// Whatever nodes the agent's loop has.
+#[tokio::test]
+async fn w2_g2_an_answer_that_is_not_whole_does_not_look_finished_in_a_loop_of_its_own_either() {
+    for (name, cut, stop_reason) in CUTS {
+        let script = json!({"turns": [{"text": "As far as", "stop_reason": name}]});
+        let graph = AgentLoop::new().graph.compile().expect("graph");
+        let agent = || agent(&script, &Ledger::default()).graph(&graph);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let outcome = send(&over(&store, agent()), "s", "go").await.expect("outcome");
+        assert_eq!((outcome.status, outcome.stop_reason), (Status::Completed, Some(stop_reason)), "{name}");
+        assert_eq!(run(&agent(), "go").await.expect("result").cut, Some(cut), "{name}");
+    }
+}
+
+/// The model has said all, so it cannot be asked again before somebody says something.
+#[tokio::test]
+async fn g1_a_loop_that_leads_back_to_the_model_after_its_last_answer_fails_and_says_so() {
+    let AgentLoop { mut graph, compression, agent: asks, approval, tools, .. } = AgentLoop::new();
+    let critic = graph.node("critic", |_: Context<AgentState>| async { Ok::<_, NodeError>(AgentUpdate::new()) });
+    graph.detach(asks);
+    graph.route(asks, after_agent, move |way| match way {
+        AfterAgent::Tools => tools,
+        AfterAgent::Approval => approval,
+        AfterAgent::Compression => compression,
+        AfterAgent::End => critic,
+    });
+    graph.edge(critic, asks);
+    let graph = graph.compile().expect("graph");
+    let script = json!({"turns": [{"text": "Done."}]});
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let runtime = over(&store, agent(&script, &Ledger::default()).graph(&graph));
+    let outcome = send(&runtime, "s", "go").await.expect("outcome");
+    let error = outcome.error.expect("an error");
+    assert_eq!((outcome.status, &*error.code), (Status::Failed, "invalid_loop"), "{}", error.message);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use countersign::{
 use countersign_core::{
     approval::{principal::PrincipalKind, rule::Always},
     call::gate::Ask,
+    journal::draft::OnPending,
 };
 use countersign_runtime::run::{
     ApprovalQuery, CheckpointQuery, CheckpointView, Direction, EditedCall, ForkEdit, HistoryQuery, NewFork, RuleQuery,
@@ -332,6 +333,29 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
         let edits =
             log.iter().filter(|r| r.body.get().contains(r#""event":"forked""#) && r.body.get().contains("edited"));
         assert_eq!(edits.count(), 2, "{name}: who changed what is told");
+    }
+}
+
+/// The model of the fork never reads it.
+#[tokio::test]
+async fn g6_a_queued_message_that_a_fork_replaces_is_gone_there() {
+    for (name, store, _dir) in stores() {
+        let ledger = Ledger::default();
+        let runtime = runtime(store.clone(), SCRIPT, &ledger);
+        send(&runtime, "s", "buy").await.expect("paused");
+        let queued = NewMessage { on_pending: Some(OnPending::Queue), ..NewMessage::text("s", "wire 900") };
+        runtime.message(&me(), queued).await.expect("queued");
+        decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("the next turn");
+        let all = checkpoints(&runtime, "s").await;
+        let begun = all.iter().rfind(|one| one.after == "message").expect("it has begun a turn").checkpoint;
+        let edit = ForkEdit { message: Some("wire 9".into()), ..ForkEdit::default() };
+        fork(&runtime, "s", NewFork { edit, run: true, ..at(begun, "f") }).await.expect("fork");
+        let waits = runtime.wait(&me(), "f").await.expect("wait");
+        decide(&runtime, &waits.pending[0], vec![Decision::approve()]).await.expect("over");
+        runtime.wait(&me(), "f").await.expect("wait");
+        let said = runtime.whole_history(&me(), "f").await.expect("history");
+        let said = serde_json::to_string(&said).expect("JSON");
+        assert!(said.contains("wire 9") && !said.contains("wire 900"), "{name}: {said}");
     }
 }
 

@@ -9,7 +9,7 @@ use countersign::{
     run::{Code, NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
 };
-use countersign_runtime::run::{CheckpointQuery, ForkEdit, NewFork};
+use countersign_runtime::run::{CheckpointQuery, ForkEdit, NewFork, NewSession};
 
 use serde_json::json;
 use tokio::task::yield_now;
@@ -59,6 +59,11 @@ async fn g6_w1_a_fork_of_a_graphs_run_takes_no_message_wherever_it_is_made() {
     }
     met.dedup();
     assert_eq!(met, [Status::Completed, Status::Running, Status::Idle]);
+    // An agent's session is its agent's, even before it has said anything.
+    let new = NewSession { session_id: Some("a".into()), ..NewSession::default() };
+    runtime.create_session(&me(), new).await.expect("a session of the agent");
+    let refused = runs.run(&me(), "a", &Work::default()).await.expect_err("the agent's");
+    assert!(refused.to_string().contains("is not one of the graph"), "{refused}");
     // A fork of the moment before the run is still a session of the graph.
     let fork = NewFork { checkpoint: Some(1), session_id: Some("g".into()), ..NewFork::default() };
     runtime.fork(&me(), "s", fork).await.expect("fork");

@@ -1,6 +1,9 @@
 //! Spec M2: tools that are requests, in runs: what a person is shown is what is sent, once.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::any};
 use countersign::{
@@ -141,4 +144,28 @@ async fn m2_an_argument_that_leads_elsewhere_is_an_error_for_the_model_and_sends
     let outcome = runtime.run(&Principal::trusted(), NewMessage::text("s", "go")).await.expect("run");
     assert!(outcome.text.contains("args.account is part of the address's path"), "{}", outcome.text);
     assert!(seen.lock().unwrap().is_empty());
+}
+
+/// The first attempt reaches a broker that does not answer; then the process dies, and the broker is gone.
+#[tokio::test]
+async fn r4_a_second_attempt_that_is_not_sent_does_not_say_that_nothing_was_sent() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = store(&folder);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let base = format!("http://{}", listener.local_addr().expect("address"));
+    let order = || order(&base, "orders", "a-long-secret").idempotent(true);
+    let first = runtime(&store, order());
+    send(&first, "s", "go").await.expect("paused");
+    tokio::select! {
+        _ = decide(&first, "s_1", vec![Decision::approve()]) => panic!("nobody has answered"),
+        reached = listener.accept() => drop(reached.expect("a connection")),
+    }
+    first.shutdown(Duration::ZERO).await;
+    drop(listener);
+
+    let second = runtime(&store, order());
+    second.start().await.expect("start");
+    let done = second.wait(&Principal::trusted(), "s").await.expect("outcome");
+    let unknown = "It is not known whether this action took effect; it was not run again (the request was not sent";
+    assert!(done.text.contains(unknown), "{}", done.text);
 }

@@ -17,6 +17,8 @@ pub struct ToolError {
     asks: Option<Box<Asks>>,
     /// Not a failure either: its question was answered, but the answer can no longer be delivered.
     forgotten: bool,
+    /// Nothing of it was done by the attempt that failed.
+    unbegun: bool,
 }
 
 /// Questions to a person, without whose answers a call cannot end (spec S13). The attempt ends with them; when they are
@@ -38,7 +40,7 @@ pub struct Asks {
 impl ToolError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> ToolError {
-        ToolError { message: message.into(), asks: None, forgotten: false }
+        ToolError { message: message.into(), asks: None, forgotten: false, unbegun: false }
     }
 
     /// Not an error: the call has questions for a person, and cannot end before they are answered. Without any question
@@ -48,16 +50,23 @@ impl ToolError {
         if asks.questions.is_empty() {
             return ToolError::new("the tool asks people, but gives no question");
         }
-        let message = "it asks a question that nobody has answered".to_owned();
-        ToolError { message, asks: Some(Box::new(asks)), forgotten: false }
+        let message = "it asks a question that nobody has answered";
+        ToolError { asks: Some(Box::new(asks)), ..ToolError::new(message) }
     }
 
     /// Not an error: the call has asked a person something, and can no longer continue with the answer. The outcome of
     /// the call is unknown, so a person decides whether it runs again (spec R4).
     #[must_use]
     pub fn forgotten() -> ToolError {
-        let message = "its question was answered, and it can no longer continue with the answer".to_owned();
-        ToolError { message, asks: None, forgotten: true }
+        let message = "its question was answered, and it can no longer continue with the answer";
+        ToolError { forgotten: true, ..ToolError::new(message) }
+    }
+
+    /// This error, of an attempt that did nothing: its message says that, for instance "the request was not sent". After
+    /// an earlier attempt, whose outcome nobody knows, the model is told that the call may have taken effect (spec R4).
+    #[must_use]
+    pub fn unbegun(self) -> ToolError {
+        ToolError { unbegun: true, ..self }
     }
 
     /// Turns any error into one whose text the model gets: `.map_err(ToolError::of)`. A `ToolError` is returned
@@ -87,6 +96,12 @@ impl ToolError {
     #[must_use]
     pub fn is_question(&self) -> bool {
         self.asks.is_some()
+    }
+
+    /// Whether the attempt that failed did nothing ([`ToolError::unbegun`]).
+    #[must_use]
+    pub fn is_unbegun(&self) -> bool {
+        self.unbegun
     }
 
     /// Whether it cannot continue with its answer ([`ToolError::forgotten`]).

@@ -167,7 +167,7 @@ impl GraphState for AgentState {
                 let problem = format!("the latest answer has no call {id:?}");
                 return Err(MergeError { field: "reject", problem });
             }
-            state.reject_call(&id, message);
+            state.reject_call(&id, message.as_deref());
         }
         Ok(())
     }

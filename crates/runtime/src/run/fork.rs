@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_core::{
     approval::{decision::EditedAction, principal::Principal},
-    call::{args::Args, gate::Verdict},
+    call::{
+        args::Args,
+        gate::{Gate, Verdict},
+    },
     content::Content,
     journal::{
         draft::Draft,
@@ -154,13 +157,13 @@ impl Runtime {
                 return Err(Refusal::new(Code::InvalidMessage, message));
             }
             Some(content) => {
-                let (agent, earlier) = replaced(&then);
+                let (agent, queued, earlier) = replaced(&then);
                 if let Some(earlier) = earlier {
                     then = self.inner.at_checkpoint(original, &live.session_id, earlier).await?;
                 }
                 self.inner.takes_messages(&then.session)?;
                 let (by, roles) = (by.subject.clone(), by.roles.clone());
-                Some(UserMessage { content, by, roles, agent, ..UserMessage::default() })
+                Some(UserMessage { content, by, roles, agent, queued, ..UserMessage::default() })
             }
             None => None,
         };
@@ -252,13 +255,15 @@ impl Runtime {
                 call: call.call,
                 tool_use_id: call.id.clone(),
                 verdict,
+                decided_by: None,
+                said_by: None,
                 edited: Some(action),
                 preview,
             });
         }
         for call in state.calls.iter().filter(|call| must_be_judged(call)) {
             if judged.iter().all(|one| one.call != call.call) {
-                let verdict = self.inner.verdict_today(state, call).await?;
+                let Gate { verdict, decided_by, said_by, .. } = self.inner.verdict_today(state, call).await?;
                 let preview = match (&verdict, &call.preview, &call.args) {
                     (Verdict::Ask(_), None, Some(args)) => {
                         let action = EditedAction { name: call.name.to_string(), args: args.clone() };
@@ -266,23 +271,31 @@ impl Runtime {
                     }
                     _ => None,
                 };
-                judged.push(Judged { call: call.call, tool_use_id: call.id.clone(), edited: None, verdict, preview });
+                judged.push(Judged {
+                    call: call.call,
+                    tool_use_id: call.id.clone(),
+                    edited: None,
+                    verdict,
+                    decided_by,
+                    said_by,
+                    preview,
+                });
             }
         }
         Ok(judged)
     }
 }
 
-/// If the checkpoint is right after a message that began a turn: the agent that the message named, and the checkpoint
-/// before it, from which another message can be sent.
-fn replaced(then: &Then) -> (Option<Arc<str>>, Option<u64>) {
+/// If the checkpoint is right after a message that began a turn: the agent that the message named, its number if it had
+/// been queued, and the checkpoint before it, from which another message can be sent.
+fn replaced(then: &Then) -> (Option<Arc<str>>, u32, Option<u64>) {
     let last = &then.last;
     match last.records.first() {
         Some(Record::UserMessage(message)) if last.cursor.open == 0 && last.pos > 1 => {
             // Before it no turn was open, so that is a checkpoint.
-            (message.agent.clone(), Some(last.pos - 1))
+            (message.agent.clone(), message.queued, Some(last.pos - 1))
         }
-        _ => (None, None),
+        _ => (None, 0, None),
     }
 }
 

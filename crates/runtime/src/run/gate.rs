@@ -267,8 +267,8 @@ impl Inner {
     ///
     /// # Errors
     /// `unresolvable`: its tool may be one that cannot be reached now.
-    pub(super) async fn verdict_today(&self, state: &State, call: &Call) -> Result<Verdict, Refusal> {
-        let refused = |text: String| Ok(Verdict::Invalid(text));
+    pub(super) async fn verdict_today(&self, state: &State, call: &Call) -> Result<Gate, Refusal> {
+        let refused = |text: String| Ok(Gate::of(Verdict::Invalid(text)));
         let Some(agent) = self.agents.get(&call.agent) else {
             return refused(state.locale.fill(Text::NoAgent, &[("agent", &*call.agent)]));
         };
@@ -288,12 +288,16 @@ impl Inner {
         let (context, unread) = self.context_or_why(state).await;
         let facts = facts(state, &call.agent, tool.name(&call.name), &call.id, args, &context);
         let judged = self.verdict(&tool, &facts, unread.as_deref(), state.locale).await;
+        let Standing { verdict, decided_by, said_by, .. } = self.standing(state, &tool, &facts, judged.clone()).await;
+        if decided_by.is_some() && matches!(verdict, Verdict::Deny(_)) {
+            return Ok(Gate { decided_by, said_by, ..Gate::of(verdict) });
+        }
         // A rule that approves was made for the original, or by people who have not seen this session.
-        let mut today = self.standing(state, &tool, &facts, judged.clone()).await.verdict.max(judged);
+        let mut today = verdict.max(judged);
         if let Verdict::Ask(ask) = &mut today {
             self.settings.be_patient(ask);
         }
-        Ok(today)
+        Ok(Gate::of(today))
     }
 
     /// The preview of a call that was edited, about which people will be asked as `ask` says.
@@ -403,7 +407,8 @@ impl Inner {
         let here = state.sticky.iter().map(|rule| (&*state.session_id, rule));
         let rules: Vec<(&str, &Rule)> =
             here.chain(everywhere.iter().map(|row| (&*row.session_id, &row.rule))).collect();
-        let now = self.now();
+        // A clock that was set back revives no rule that had ended when the session was last used.
+        let now = self.now().max(state.updated_at);
         let tenant = state.tenant.as_deref();
         // A rule's maker saw the tool that it approves: a tool that has changed since is a different tool.
         let approves = |(_, rule): &(&str, &Rule)| rule.decision == RuleDecision::Approve;

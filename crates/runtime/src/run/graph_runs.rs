@@ -295,7 +295,7 @@ impl Inner {
 pub(super) fn of_graph(graph: &str, state: &State) -> Result<(), Refusal> {
     match &state.run {
         Some(run) if !run.agent_loop && *run.graph == *graph => Ok(()),
-        None if state.turns == 0 => Ok(()),
+        None if state.turns == 0 && *state.agent == *graph => Ok(()),
         _ => Err(invalid(format!("the session {:?} is not one of the graph {graph:?}", state.session_id))),
     }
 }

@@ -383,7 +383,7 @@ impl Inner {
         if let Some(guardrails) = guardrails {
             match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None, locale).await {
                 Ok(None) => {}
-                Ok(Some(text)) => return Some((Err(ToolError::new(text)), None)),
+                Ok(Some(text)) => return Some((Err(ToolError::new(text).unbegun()), None)),
                 Err(stop) => return Some(tripped(stop)),
             }
         }

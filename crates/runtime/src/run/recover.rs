@@ -236,7 +236,7 @@ impl Inner {
                 continue;
             }
             tokio::select! {
-                () = tokio::time::sleep(DEADLINE_TICK) => {}
+                () = tokio::time::sleep(next_look()) => {}
                 _ = closing.changed() => {}
             }
         }
@@ -359,6 +359,13 @@ impl Inner {
         }
         Ok((guard, guards))
     }
+}
+
+/// When deadlines are looked at again: at a different time each, since a node that looks in step with the others could
+/// always be the first to take one that it cannot handle.
+fn next_look() -> Duration {
+    let part = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
+    DEADLINE_TICK / 2 + DEADLINE_TICK * part / 510
 }
 
 /// Waits until a resumed turn has made progress, or has no more effects.

@@ -47,9 +47,11 @@ impl Clocks {
 }
 
 /// Whether the machine's clock was not set since the `last` look. A store in a file has no other clock, and a moment in
-/// which that is wrong must not be enough to delete everything.
-fn may_delete(last: &mut Option<Clocks>, now: Clocks) -> bool {
+/// which that is wrong must not be enough to delete everything. Where it was set forward, whatever was used before seems
+/// older than it is, by as much: `forward` sums that up.
+fn may_delete(last: &mut Option<Clocks>, forward: &mut Millis, now: Clocks) -> bool {
     let set = last.replace(now).map_or(0, |before| now.set_since(before));
+    *forward = forward.saturating_add(set.max(0));
     if set.saturating_abs() > CLOCKS {
         tracing::warn!(
             seconds = set / 1000,
@@ -64,11 +66,11 @@ fn may_delete(last: &mut Option<Clocks>, now: Clocks) -> bool {
 impl Inner {
     /// Deletes sessions that have been idle for longer than `keep`, from time to time, until the runtime closes.
     pub(super) async fn watch_retention(self: Arc<Self>, keep: Duration) {
-        let (mut closing, mut last) = (self.closing.subscribe(), None);
+        let (mut closing, mut last, mut forward) = (self.closing.subscribe(), None, 0);
         while !*closing.borrow() {
             let keep = Millis::try_from(keep.as_millis()).unwrap_or(Millis::MAX);
-            if may_delete(&mut last, Clocks::read()) {
-                match self.delete_past(keep).await {
+            if may_delete(&mut last, &mut forward, Clocks::read()) {
+                match self.delete_past(keep.saturating_add(forward)).await {
                     Ok(0) => {}
                     Ok(sessions) => tracing::info!(sessions, "sessions past their retention were deleted"),
                     Err(error) => tracing::warn!(%error, "sessions past their retention could not be deleted"),
@@ -158,15 +160,17 @@ mod tests {
     #[test]
     fn r11_retention_waits_after_the_machines_clock_was_set() {
         const HOUR: Millis = 3_600_000;
-        let (begun, mut last) = (Clocks { machine: 1_000 * HOUR, steady: Instant::now() }, None);
+        let (begun, mut last, mut forward) = (Clocks { machine: 1_000 * HOUR, steady: Instant::now() }, None, 0);
         let mut look = |hours: u64, machine: Millis| {
             let steady = begun.steady + Duration::from_secs(hours * 3600);
-            may_delete(&mut last, Clocks { machine: begun.machine + machine * HOUR, steady })
+            may_delete(&mut last, &mut forward, Clocks { machine: begun.machine + machine * HOUR, steady })
         };
         assert!(look(0, 0) && look(1, 1), "it goes right");
         assert!(!look(2, 800), "it is set forward by a month");
         assert!(!look(3, 3), "and back");
         assert!(look(4, 4) && !look(5, 900));
         assert!(look(6, 901), "it stays as it was set");
+        let (month, more) = (798 * HOUR, 895 * HOUR);
+        assert_eq!(forward, month + more, "what was used before it was set is kept for longer, by as much");
     }
 }

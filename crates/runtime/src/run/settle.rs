@@ -87,6 +87,11 @@ impl WhenTaken {
     pub(crate) fn may_have_begun(&self, call: &Call) -> bool {
         call.call.get() <= self.calls && call.attempts == self.attempts.get(&call.call).copied().unwrap_or_default()
     }
+
+    /// The same of a call that may still run, and about which nobody is asked yet because of that.
+    pub(crate) fn leaves_open(&self, call: &Call) -> bool {
+        !matches!(call.phase, Phase::Finished | Phase::Settled(..) | Phase::Lost) && self.may_have_begun(call)
+    }
 }
 
 impl Runtime {

@@ -11,7 +11,7 @@ use countersign_core::{
         permit::Permit,
         state::{Phase, State},
     },
-    locale::Text,
+    locale::{Locale, Text},
     number::{CallNo, RunNo},
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -209,22 +209,22 @@ impl Inner {
                 None if agent.is_some_and(|agent| agent.has_unreached()) => Text::ToolUnreached,
                 None => Text::ToolGone,
             };
-            Some((Err(unrun(&permit, text)), None))
+            let tool = format!("{:?}", permit.tool());
+            Some((Err(ToolError::new(locale.fill(text, &[("tool", &tool)])).unbegun()), None))
         };
         let ran = std::panic::AssertUnwindSafe(run).catch_unwind().await;
         let ran = ran.unwrap_or_else(|_| Some((Err(ToolError::new(locale.text(Text::ToolFailed))), None)));
         let Some((outcome, stop)) = ran else { return Done::Unbegun { call } };
+        let outcome = outcome.map_err(|error| of_attempt(error, attempt, locale));
         self.trace_called(&outcome);
         Done::Call { call, attempt, outcome, stop }
     }
 }
 
-/// The error of a call that is not run, and why. An earlier attempt may have had an effect (spec R4).
-fn unrun(permit: &Permit, text: Text) -> ToolError {
-    let (locale, tool) = (permit.locale(), format!("{:?}", permit.tool()));
-    let why = locale.fill(text, &[("tool", &tool)]);
-    ToolError::new(match permit.attempt() {
-        1 => why,
-        _ => format!("{} ({why})", locale.text(Text::OutcomeUnknown)),
-    })
+/// The error of an attempt: after an earlier one, one that did nothing does not say that nothing took effect (spec R4).
+fn of_attempt(mut error: ToolError, attempt: u32, locale: Locale) -> ToolError {
+    if attempt > 1 && error.is_unbegun() {
+        error.message = format!("{} ({})", locale.text(Text::OutcomeUnknown), error.message);
+    }
+    error
 }

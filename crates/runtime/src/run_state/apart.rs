@@ -23,7 +23,8 @@ impl RunState {
     /// Where it resumes at this time.
     pub(crate) fn origin(&self, at: Millis) -> Origin {
         let pos = self.last_of(self.stored).map_or(0, |entry| entry.pos);
-        let (unstored, taken) = (self.unstored().to_vec(), self.taken.clone());
+        // A store in which the state is the session's end has no call that has begun since.
+        let (unstored, taken) = (self.unstored().to_vec(), self.taken.clone().filter(|_| !self.in_store));
         Origin { pos, unstored, at, taken, request_id: None, is_repeat: false }
     }
 
@@ -32,9 +33,14 @@ impl RunState {
         count.checked_sub(1).and_then(|last| self.entries.get(last))
     }
 
-    /// Puts it into a store that does not have it, where it continues.
-    pub(crate) async fn begins_in(&mut self, store: &dyn Store) -> Result<(), RunStateError> {
-        self.save(store).await?;
+    /// Puts it into a store that does not have it, where it continues: the application's (`durable`), or one that exists
+    /// only for this part of the run.
+    pub(crate) async fn begins_in(&mut self, store: &dyn Store, durable: bool) -> Result<(), RunStateError> {
+        if durable {
+            self.save(store).await?
+        } else {
+            self.put_into(store).await?
+        }
         self.stored = self.entries.len();
         Ok(())
     }

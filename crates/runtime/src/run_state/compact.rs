@@ -14,7 +14,7 @@ use countersign_core::{
     call::gate::{Gate, Verdict},
     journal::{
         cursor::Cursor,
-        record::{Entry, Millis, Record},
+        record::{Entry, Millis, Record, VIA_STORE},
     },
     limits::CALLS_PER_RESPONSE,
     number::CallNo,
@@ -41,6 +41,9 @@ impl Serialize for Compact<'_> {
         for (i, entry) in self.0.iter().enumerate() {
             list.serialize_element(&(entry.at - at))?;
             at = entry.at;
+            if let Some(via) = &entry.via {
+                list.serialize_element(&format_args!("v{via}"))?;
+            }
             for (j, record) in entry.records.iter().enumerate() {
                 match record {
                     Record::CallStarted { call, attempt: 1 } => list.serialize_element(&format_args!("s{call}"))?,
@@ -72,6 +75,7 @@ pub(super) struct Entries {
     list: Vec<Arc<Entry>>,
     /// The time of the incomplete entry, and its records so far.
     at: Millis,
+    via: Option<Arc<str>>,
     records: Vec<Record>,
     /// Whether that entry has begun.
     begun: bool,
@@ -122,7 +126,8 @@ impl Entries {
             }
             // Most entries have one record: a list that grows allocates room for four, each of them large.
             let (pos, at, records) = (self.next(), self.at, self.records.drain(..).collect());
-            self.list.push(Arc::new(Entry { pos, at, via: None, cursor: Cursor::default(), records }));
+            let via = self.via.take();
+            self.list.push(Arc::new(Entry { pos, at, via, cursor: Cursor::default(), records }));
         }
         Ok(())
     }
@@ -143,6 +148,13 @@ impl Entries {
     }
 
     fn short(&mut self, text: &str) -> Result<(), &'static str> {
+        if let Some(via) = text.strip_prefix('v').filter(|via| *via == VIA_STORE) {
+            if !self.begun || !self.records.is_empty() || self.via.is_some() {
+                return Err("how it was stored follows its time");
+            }
+            self.via = Some(via.into());
+            return Ok(());
+        }
         let number = text.get(1..).and_then(|number| number.parse::<u32>().ok());
         match (text.as_bytes().first(), number) {
             (Some(b's'), Some(call)) => self.record(Record::CallStarted { call: CallNo::new(call), attempt: 1 }),

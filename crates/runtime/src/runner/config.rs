@@ -114,7 +114,9 @@ impl RunConfig {
         self.context = Some(AppContext::new(context)?);
         Ok(self)
     }
-    /// Maximum model calls of the turn, at least 1, instead of each agent's own limit. It is kept in the run's state.
+    /// Maximum model calls of the turn, at least 1, instead of each agent's own limit. It is kept in the run's state
+    /// and its text, but not in a store: whoever continues from there ([`RunState::load`](crate::run_state::RunState::load),
+    /// a stored session) gives it again.
     #[must_use]
     pub fn max_turns(mut self, calls: u32) -> RunConfig {
         self.max_turns = Some(calls);

@@ -51,7 +51,7 @@ table! {
         /// JSON Schema of its final answer of a turn. The model is given the schema, and an answer that does not
         /// match fails the turn (`invalid_output`). A code fence around it is removed.
         output_schema: Option<Value> = any().try_map(output_schema).called("JSON Schema").optional("none");
-        /// Guardrails that check the user's input before the first model call of a turn.
+        /// Guardrails that check the user's input before the first model call of a turn; not of one that another agent began.
         input_guardrails: Vec<String> = guardrails().or(Vec::new());
         /// Guardrails that check its final answer before it counts. Cannot be combined with a `tool_use` that ends
         /// turns.

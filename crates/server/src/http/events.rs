@@ -181,6 +181,8 @@ impl Turn {
                 // At once, for a queued message, or a repeated one whose turn has paused or ended already.
                 Some(last) if self.subscription.seq() >= last.seq => return last.end(),
                 Some(_) => tokio::select! {
+                    biased;
+                    _ = self.pass.changed() => {}
                     next = next(&mut self.subscription) => break next,
                     () = &mut self.closed => return Some(Err(shutting_down())),
                 },

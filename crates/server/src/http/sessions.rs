@@ -234,7 +234,10 @@ pub(super) async fn outcome(app: &App, pass: &mut Pass, session_id: &str) -> Res
         tokio::select! {
             biased;
             changed = pass.changed() => {
-                changed?;
+                changed.map_err(|mut refusal| {
+                    refusal.message += "; the input is stored, and the session goes on with it";
+                    refusal
+                })?;
                 pass.take_moved();
             }
             outcome = of_stored(|| app.runtime.wait(&by, session_id)) => return outcome,

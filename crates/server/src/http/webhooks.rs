@@ -11,7 +11,7 @@ use countersign_core::{
 };
 use countersign_runtime::run::check_auditor;
 use countersign_store::{
-    StoreError,
+    Store, StoreError,
     deliveries::{FailedDelivery, FailedPage, Progress},
 };
 use schemars::JsonSchema;
@@ -136,7 +136,12 @@ impl From<FailedDelivery> for FailedMessage {
 
 fn failed_store(error: &StoreError) -> Problem {
     tracing::error!("the progress of webhooks cannot be read or written: {error}");
-    Problem::of(Refusal::new(Code::StoreUnavailable, error.to_string()))
+    let code = match error {
+        StoreError::Unknown => Code::OutcomeUnknown,
+        StoreError::Closed(_) => Code::StoreClosed,
+        _ => Code::StoreUnavailable,
+    };
+    Problem::of(Refusal::new(code, error.to_string()))
 }
 
 /// Whether an auditor may see and repeat an endpoint's messages: one of a tenant those of that tenant's endpoints, one
@@ -226,7 +231,15 @@ pub(super) async fn retry_one(
         let what = format!("no message of record {n} of the audit log has failed at webhook {name:?}");
         return Err(Problem::of(Refusal::new(Code::WebhookNotFound, what)));
     }
+    sends_again(store, &name).await;
     Ok(Json(Retried { retried }))
+}
+
+/// An endpoint that had answered that it is gone is sent to again: an auditor says that it is back.
+async fn sends_again(store: &dyn Store, name: &str) {
+    if let Err(error) = store.deliveries().set_gone(name, false).await {
+        tracing::error!("webhook {name:?}: nothing is sent to it while it counts as gone: {error}");
+    }
 }
 
 pub(super) async fn retry_all(
@@ -239,6 +252,7 @@ pub(super) async fn retry_all(
     let webhooks = named(&app, &by, &name)?;
     let store = webhooks.store();
     let retried = store.deliveries().retry(&name, None, store.now()).await.map_err(|error| failed_store(&error))?;
+    sends_again(store, &name).await;
     Ok(Json(Retried { retried }))
 }
 

@@ -199,8 +199,11 @@ impl Webhooks {
     /// Returns the number of failed deliveries; `None` if the store does not know the endpoint.
     pub(crate) async fn forget(&self, name: &str) -> Result<Option<u64>, StoreError> {
         let forgotten = self.store.deliveries().forget(name).await?;
-        if self.endpoints().any(|endpoint| endpoint.name == name) {
-            self.store.deliveries().claim(name).await?;
+        if self.endpoints().any(|endpoint| endpoint.name == name)
+            && let Err(error) = self.store.deliveries().claim(name).await
+        {
+            // It is forgotten all the same, and the endpoint's own task claims it next.
+            tracing::warn!("webhook {name:?} begins anew later: {error}");
         }
         Ok(forgotten)
     }

@@ -142,6 +142,8 @@ const LOOKS: Duration = Duration::from_micros(150);
 
 /// How long a write may stay unsynced.
 const UNSYNCED: Duration = Duration::from_millis(10);
+/// How long what deleted sessions have left is removed when the store closes.
+const AT_THE_END: Duration = Duration::from_secs(10);
 
 /// How long no write must be refused before the refusals count as over: a full disk still takes small writes now and
 /// then.
@@ -195,6 +197,8 @@ struct Thread<'w> {
     /// How many transactions there were, and how long the log may get.
     groups: u32,
     most: i64,
+    /// Whether the log says that it could not be written back.
+    told: bool,
     /// The numbers of copies and deleted sessions with leftovers.
     left: Vec<i64>,
     /// How many groups there were since the last removal, and whether that failed: then it waits, as under load.
@@ -232,6 +236,7 @@ fn write(conn: Connection, values: &Values, waiting: &mpsc::Receiver<Job>, broke
             Next::End => break,
         }
     }
+    thread.remove_at_the_end();
     thread.end();
 }
 
@@ -247,6 +252,7 @@ impl<'w> Thread<'w> {
             log: None,
             groups: 0,
             most: 0,
+            told: false,
             left: Vec::new(),
             since: 0,
             waits: false,
@@ -366,13 +372,18 @@ impl<'w> Thread<'w> {
             } else {
                 Ok(())
             };
+            // On a full disk there is no room to forget in, and only writing back may make some.
             let forgotten = looks.and_then(|()| if log::is_long(self.most) { self.forget() } else { Ok(()) });
-            match forgotten.and_then(|()| log::write_back(&self.conn, self.most)) {
-                Ok(()) => {}
+            match log::write_back(&self.conn, self.most).and(forgotten) {
+                Ok(()) => self.told = false,
                 Err(StoreError::Closed(why)) => {
                     self.broken.close(&self.conn, format!("the log could not be written back: {why}"))
                 }
-                Err(e) => tracing::warn!("the SQLite log could not be written back: {e}"),
+                Err(_) if self.told => {}
+                Err(e) => {
+                    self.told = true;
+                    tracing::warn!("the SQLite log could not be written back: {e}");
+                }
             }
         }
         self.groups = self.groups.wrapping_add(1);
@@ -415,6 +426,20 @@ impl<'w> Thread<'w> {
         }
         self.write_back();
         true
+    }
+
+    /// Removes the leftovers of deleted sessions, so that nobody finds them in a file that no server has open; what takes
+    /// too long is left to the next start.
+    fn remove_at_the_end(&mut self) {
+        let begun = Instant::now();
+        self.waits = false;
+        while !self.waits && begun.elapsed() < AT_THE_END && self.remove() {}
+        if !self.left.is_empty() {
+            let place = self.conn.path().unwrap_or_default();
+            tracing::warn!(
+                "{place} still has content of deleted sessions, until a server that opens it has removed it"
+            );
+        }
     }
 
     /// Leaves one file: the log is emptied and removed.

@@ -66,7 +66,7 @@ async fn run(request: &HttpRequest, args: &Value) -> Result<String, String> {
 }
 
 async fn run_tool(tool: &HttpTool, args: &Value) -> Result<String, String> {
-    tool.inner.run(&args.to_string(), "s1/c1", Locale::En).await
+    tool.inner.run(&args.to_string(), "s1/c1", Locale::En).await.map_err(|error| error.message)
 }
 
 fn filled(request: &HttpRequest, args: &str) -> Result<Filled, String> {

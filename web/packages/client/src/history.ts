@@ -6,6 +6,7 @@
  */
 import { toolArgs } from "./args.js";
 import type {
+  ActionKind,
   HistoryActionStep,
   HistoryBlock,
   HistoryCall,
@@ -156,6 +157,8 @@ function actionStep({ resolution, ...approval }: ApprovalView): HistoryActionSte
   return {
     type: "approval_request",
     isResolved: resolution !== undefined,
+    ...(approval.kind === "approval" ? {} : { kind: approval.kind as ActionKind }),
+    ...(approval.step ? { step: approval.step } : {}),
     ...waiting(approval, resolution === undefined),
     ...(resolution === undefined ? {} : { resolution: resolution as Resolution }),
     // Requests about calls have all fields of both; only questions have fewer.

@@ -162,6 +162,10 @@ impl Fold {
             "type": "approval_request", "isResolved": false, "approval_key": key,
             "actionRequests": block.start["actions"], "reviewConfigs": block.start["review_configs"],
         });
+        if block.start["kind"] != "approval" {
+            copy(&block.start, "kind", &mut request);
+        }
+        copy(&block.start, "step", &mut request);
         match self.resolved.get(key) {
             None => copy(&block.start, "expires_at", &mut request),
             Some(how) => {

@@ -2,7 +2,7 @@
 
 use super::super::{
     illegal::Illegal,
-    record::{ModelResponded, Record},
+    record::{ModelResponded, Record, UserMessage},
     state::{State, Status},
 };
 use crate::number::RunNo;
@@ -11,7 +11,13 @@ use crate::number::RunNo;
 pub(super) fn fits(state: &State, record: &Record) -> Result<bool, Illegal> {
     Ok(match record {
         Record::UserMessage(message) => {
-            !state.is_stopped_short() && (message.queued == 0 || state.queued.front() == Some(message))
+            // The message of a fork may replace the one that was queued first.
+            let replaces = |first: &UserMessage| {
+                first.queued == message.queued
+                    && state.forked_from.as_ref().is_some_and(|from| from.checkpoint + 1 == state.pos)
+            };
+            let is_first = state.queued.front().is_some_and(|first| first == message || replaces(first));
+            !state.is_stopped_short() && (message.queued == 0 || is_first)
         }
         Record::ReviewerSaid(message) => state.status == Status::Failed && message.queued == 0,
         Record::MessageQueued(message) => {

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     approval::decision::EditedAction,
-    call::{gate::Verdict, preview::Preview},
+    call::{
+        gate::{DecidedBy, Verdict},
+        preview::Preview,
+    },
     journal::request_id::RequestId,
     number::{CallNo, InterruptionNo},
 };
@@ -69,6 +72,12 @@ pub struct Judged {
     pub edited: Option<EditedAction>,
     /// The verdict on it as it is now. It applies in addition to what was asked before.
     pub verdict: Verdict,
+    /// The standing rule that rejects it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<DecidedBy>,
+    /// The author of that rule's message to the model, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_by: Option<Arc<str>>,
     /// A preview of the changed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,

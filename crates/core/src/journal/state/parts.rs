@@ -279,7 +279,7 @@ pub struct Open {
     /// How many of its reminders have come due; those missed while nothing ran count too, though they were sent as one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reminded: u32,
-    /// How many comments it has.
+    /// How many comments and reassignments it has.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub comments: u32,
 }

@@ -68,8 +68,10 @@ impl Speakers {
             Record::CallsGated(gates) => {
                 gates.iter().for_each(|gate| self.add(gate.said_by.as_ref(), calls));
             }
-            Record::Forked(forked) if forked.judged.iter().any(|one| one.edited.is_some()) => {
-                self.add(forked.by.as_ref(), calls);
+            Record::Forked(forked) => {
+                let edits = forked.judged.iter().any(|one| one.edited.is_some());
+                self.add(forked.by.as_ref().filter(|_| edits), calls);
+                forked.judged.iter().for_each(|one| self.add(one.said_by.as_ref(), calls));
             }
             _ => {}
         }

@@ -17,6 +17,7 @@ use crate::{
         question::{Answers, Questions},
     },
     call::args::Args,
+    journal::record::Kind,
     number::InterruptionNo,
 };
 
@@ -28,6 +29,8 @@ impl Fold {
             RequestBlock::Actions(request) => {
                 bytes = request.actions.iter().map(|action| action.args.text().len()).sum();
                 let approval = HistoryApproval {
+                    kind: Some(request.kind).filter(|kind| *kind != Kind::Approval),
+                    step: request.step,
                     action_requests: request.actions,
                     review_configs: request.review_configs,
                     interrupt: request.interrupt,

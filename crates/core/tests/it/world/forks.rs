@@ -44,6 +44,8 @@ impl World {
             tool_use_id: call.id.clone(),
             edited: None,
             verdict: edited(edit % 6),
+            decided_by: None,
+            said_by: None,
         };
         let mut judgements: Vec<Judged> =
             state.calls.iter().filter(|call| fork::must_be_judged(call)).map(judged).collect();

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use countersign::{
-    Agent, Args, Decision, InterruptionKind, RunResult, RunState,
+    Agent, Args, Decision, InterruptionKind, RunConfig, RunResult, RunState, RunStateError, Runner,
     graph::{
         Context, NodeError,
         agent_loop::{AfterApproval, AgentLoop, AgentState, AgentUpdate, after_approval},
     },
     policy::Timeout,
     run,
+    store::{Store, memory::MemoryStore},
     tool::ToolEntry,
 };
 
@@ -116,4 +117,27 @@ async fn r4_an_idempotent_call_that_was_changed_into_another_tools_is_asked_abou
     assert_eq!(ran(&done), ["pay {}"]);
     let doubt = run(&agent(), changed(twice.take())).await.expect("paused");
     assert_eq!((kinds(&doubt), ran(&done).len()), (vec![InterruptionKind::InDoubt], 1));
+}
+
+/// A store would say nothing of the other process: whoever approves there would run what it may have run.
+#[tokio::test]
+async fn r4_what_another_process_may_have_run_is_not_put_into_a_store_before_a_person_was_asked() {
+    let done = Ran::default();
+    let agent = || one_call(gated("pay", &done));
+    let twice = Twice::of(&run(&agent(), "go").await.expect("paused"));
+    let approved = |mut state: RunState| {
+        state.approve(&state.interruption("c1").expect("it waits")).expect("approved");
+        state
+    };
+    run(&agent(), approved(twice.take())).await.expect("over");
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let again = twice.take();
+    assert!(matches!(again.save(&*store).await, Err(RunStateError::TakenBefore(_))));
+    let refused = Runner::new(RunConfig::new().store(store.clone())).run(&agent(), again).await.expect_err("refused");
+    assert!(refused.to_string().contains("another process took the state"), "{refused}");
+    // Without a store a person is asked, and what they know can be stored.
+    let doubt = run(&agent(), approved(twice.take())).await.expect("paused");
+    assert_eq!(kinds(&doubt), [InterruptionKind::InDoubt]);
+    doubt.state.save(&*store).await.expect("the question is on record");
+    assert_eq!(ran(&done).len(), 1);
 }

@@ -115,6 +115,10 @@ impl Inner {
                         format!("the node {:?} leads to the model while calls of its answer have no result", task.node);
                     return Err(fatal("invalid_loop", what));
                 }
+                if to_model && turn.is_some_and(AgentState::answered) {
+                    let what = format!("the node {:?} leads to the model, which has given its last answer", task.node);
+                    return Err(fatal("invalid_loop", what));
+                }
                 Ok(Then::Round(round(ahead, &mut run.made.clone())))
             }
             several => Err(fatal(

@@ -105,7 +105,7 @@ pub(in crate::runner) async fn put(
     store: &dyn Store,
     durable: bool,
 ) -> Result<Option<Taken>, Stopped> {
-    state.begins_in(store).await.map_err(|error| match error {
+    state.begins_in(store, durable).await.map_err(|error| match error {
         RunStateError::Exists(_) => Stopped::Claimed,
         error => error.into(),
     })?;
@@ -266,8 +266,10 @@ impl Session {
         for open in state.open.iter().filter(decides) {
             let decided = |action: &Action| {
                 let own = staged.iter().find(|staged| staged.decides(action)).map(|staged| staged.decision.clone());
-                // Like a standing rule, it does not cover a call that may have run already, or a question.
-                own.or_else(|| standing(state, staged, action.call).filter(|_| open.asked.kind == Kind::Approval))
+                // Like a standing rule, it does not cover a call that may have run already, or a question; nor one that
+                // somebody else decides, since the others would be refused with it.
+                let covers = open.asked.kind == Kind::Approval && self.principal.may_decide(state, action.reviewer());
+                own.or_else(|| standing(state, staged, action.call).filter(|_| covers))
             };
             let actions = &open.asked.actions;
             if actions.iter().all(|action| decided(action).is_none()) {

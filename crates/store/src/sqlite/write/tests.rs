@@ -170,6 +170,22 @@ fn r9_a_deleted_session_is_gone_at_once_and_its_entries_in_pieces() {
     assert_eq!((entries(&next, &number), unfinished::left(&next.conn).expect("nothing")), (0, vec![]));
 }
 
+/// So that `VACUUM`, with no server running, leaves nothing of it.
+#[test]
+fn r9_a_store_that_closes_keeps_nothing_of_a_deleted_session() {
+    let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());
+    let mut thread = thread(&dir.path().join("s.db"), &values, &broken);
+    let number = begun(&mut thread, "f");
+    let row = number.load(Ordering::SeqCst);
+    let many = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1200)
+                INSERT INTO entries (key, body) SELECT ?1 << 32 | n, '{}' FROM n";
+    thread.conn.execute(many, [row]).expect("entries");
+    group(&mut thread, vec![Op::GiveUp(number.clone())]).remove(0).expect("given up");
+    assert_eq!(entries(&thread, &number), 1200);
+    thread.remove_at_the_end();
+    assert_eq!((entries(&thread, &number), thread.left.len()), (0, 0));
+}
+
 #[test]
 fn r9_leftovers_of_copies_are_removed_under_constant_load() {
     let (dir, values, broken) = (tempfile::tempdir().expect("directory"), Values::plain(), Broken::default());

@@ -182,7 +182,7 @@ impl Browsers {
             let idle = all.iter().enumerate().filter(|(_, open)| Arc::strong_count(open) == 1);
             let Some((oldest, _)) = idle.min_by_key(|(_, open)| open.last_used()) else {
                 let what = format!("all {} browsers of this server are in use; try again later", self.most);
-                return Err(ToolError::new(what));
+                return Err(ToolError::new(what).unbegun());
             };
             _gone = all.remove(oldest);
         }
@@ -225,7 +225,7 @@ impl Browsers {
             Ok(begun) => begun,
             Err(error) => {
                 self.forget(&open);
-                return Err(error);
+                return Err(error.unbegun());
             }
         };
         if let Some(shown) = Seen::of(permit.preview()) {
@@ -240,9 +240,10 @@ impl Browsers {
                     (false, false) => "is another one by now, on",
                 };
                 let (shown, now) = (shown.page, now.page);
-                return Err(ToolError::new(format!(
+                let what = format!(
                     "nothing was done: it was approved for {shown}, and the browser {how} {now}; look at the screen first"
-                )));
+                );
+                return Err(ToolError::new(what).unbegun());
             }
         }
         let late = begun.computer.late().await;

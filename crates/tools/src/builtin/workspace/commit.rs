@@ -66,7 +66,7 @@ impl Workspace {
         make: impl FnOnce(&mut Recent) -> Result<(Vec<Change>, T), ToolError>,
     ) -> Result<T, ToolError> {
         let mut one_at_a_time = self.root.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (changes, said) = make(&mut one_at_a_time)?;
+        let (changes, said) = make(&mut one_at_a_time).map_err(ToolError::unbegun)?;
         self.commit(changes, going)?;
         Ok(said)
     }
@@ -81,14 +81,13 @@ impl Workspace {
         for change in &changes {
             if let Some(text) = change.after.as_ref().filter(|text| text.len() > FILE_BYTES) {
                 let (place, bytes) = (&change.place, text.len());
-                return Err(ToolError::new(format!(
-                    "{place} would have {bytes} bytes; at most {FILE_BYTES} can be written"
-                )));
+                let what = format!("{place} would have {bytes} bytes; at most {FILE_BYTES} can be written");
+                return Err(ToolError::new(what).unbegun());
             }
         }
         let mut commit = Commit { steps: Vec::with_capacity(changes.len()), made: Vec::new() };
         for change in changes {
-            let step = commit.prepare(self, change)?;
+            let step = commit.prepare(self, change).map_err(ToolError::unbegun)?;
             commit.steps.push(step);
         }
         going.check()?;
@@ -96,11 +95,12 @@ impl Workspace {
             if let Err(error) = commit.steps[i].apply() {
                 let lost = commit.undo(i);
                 let message = error.message;
-                return Err(ToolError::new(if lost.is_empty() {
-                    format!("{message}; nothing was changed")
+                return Err(if lost.is_empty() {
+                    ToolError::new(format!("{message}; nothing was changed")).unbegun()
                 } else {
-                    format!("{message}; the change of these files could not be taken back: {}", lost.join(", "))
-                }));
+                    let lost = lost.join(", ");
+                    ToolError::new(format!("{message}; the change of these files could not be taken back: {lost}"))
+                });
             }
         }
         commit.made.clear();

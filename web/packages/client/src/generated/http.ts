@@ -2330,6 +2330,10 @@ export interface ForkedFrom {
  */
 export interface AuditJudged {
   /**
+   * The standing rule that rejects it.
+   */
+  decided_by?: AuditDecidedBy;
+  /**
    * What it is changed to; absent if it is unchanged.
    */
   edited?: EditedAction;
@@ -3096,6 +3100,10 @@ export interface HistoryActionStep {
    */
   isResolved: boolean;
   /**
+   * The kind of answer it needs; absent if it is a plain approval.
+   */
+  kind?: ActionKind;
+  /**
    * How it was resolved; absent while it is pending.
    */
   resolution?: Resolution;
@@ -3104,11 +3112,15 @@ export interface HistoryActionStep {
    */
   reviewConfigs: ReviewConfig[];
   /**
+   * The graph's step whose outcome is unknown, if the request is about a step and not a call.
+   */
+  step?: GraphStep;
+  /**
    * The decisions, one for each call.
    */
   submittedDecisions?: Decision[];
   /**
-   * The answer to it.
+   * The answer to the question.
    */
   submittedResume?: JsonValue;
   type: "approval_request";
