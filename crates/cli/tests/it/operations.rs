@@ -242,7 +242,7 @@ fn c_what_is_deployed_names_commands_options_keys_and_files_that_are_there() {
         assert!(ended.stdout.contains("--listen"), "{}", ended.stdout);
     }
     // Otherwise a machine that shuts down stops the database first, and calls that end meanwhile have an unknown outcome.
-    assert!(unit.contains("\nAfter=network-online.target postgresql.service\n"), "{unit}");
+    assert!(unit.contains("\nAfter=network-online.target time-sync.target postgresql.service\n"), "{unit}");
     // What the compose file mounts, and the variables that it sets.
     let mounted = compose.lines().filter_map(|line| line.trim().strip_prefix("- ./")?.split_once(':'));
     let mounted: Vec<&str> = mounted.map(|(path, _)| path).collect();
