@@ -59,8 +59,13 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
         return Err(not_found(&approval_key(&state.session_id, n)));
     };
     check_time(&open.asked, now)?;
-    if open.comments >= limits::COMMENTS {
-        return Err(invalid(format!("it has {} comments and reassignments already", limits::COMMENTS)));
+    // Comments of people who only see it leave room for those who hand it on.
+    let most = match &note {
+        NewNote::Comment(_) => limits::COMMENTS,
+        NewNote::Reassign { .. } => 2 * limits::COMMENTS,
+    };
+    if open.comments >= most {
+        return Err(invalid(format!("it has {most} comments and reassignments already")));
     }
     let note = match note {
         NewNote::Comment(text) => Note::Comment { text: comment(text)? },

@@ -136,24 +136,7 @@ impl Draft {
                 ));
             }
         }
-        // A node with an unused answer asks everything again by itself, in its own order.
-        let begins_again = |asked: &Interrupted| {
-            let task = asked.question.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
-            task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
-        };
-        // An agent's loop goes back to the model's answer: what its nodes had asked, they ask when they run again.
-        let goes_back = |asked: &Interrupted| {
-            asked.question.is_some()
-                && self.state.run.as_ref().is_some_and(|run| run.agent_loop)
-                && self.state.calls.iter().any(|call| call.phase != Phase::Finished)
-        };
-        let asked: Vec<Arc<Interrupted>> = self
-            .state
-            .open
-            .iter()
-            .map(|open| open.asked.clone())
-            .filter(|asked| active && !begins_again(asked) && !goes_back(asked))
-            .collect();
+        let asked = if active { self.asked_again() } else { Vec::new() };
         let withdrawn = self.state.pending();
         // A queued message begins a turn, too. A failed turn begins nothing: it waits for its retry.
         let begins = !self.state.queued.is_empty() && self.state.status != Status::Failed;
@@ -185,6 +168,23 @@ impl Draft {
             self.push_held();
         }
         Ok(self.settled(catalog))
+    }
+
+    /// The pending questions that a fork asks again as they are.
+    fn asked_again(&self) -> Vec<Arc<Interrupted>> {
+        // A node with an unused answer asks everything again by itself, in its own order.
+        let begins_again = |asked: &Interrupted| {
+            let task = asked.question.as_ref().and_then(|at| self.state.run.as_ref()?.tasks.get(&at.task));
+            task.is_some_and(|task| task.questions.values().any(|question| question.answer.is_some()))
+        };
+        // An agent's loop goes back to the model's answer: what its nodes had asked, they ask when they run again.
+        let goes_back = |asked: &Interrupted| {
+            asked.question.is_some()
+                && self.state.run.as_ref().is_some_and(|run| run.agent_loop)
+                && self.state.calls.iter().any(|call| call.phase != Phase::Finished)
+        };
+        let open = self.state.open.iter().map(|open| open.asked.clone());
+        open.filter(|asked| !begins_again(asked) && !goes_back(asked)).collect()
     }
 
     /// Tells followers that the turn of a fork is held.

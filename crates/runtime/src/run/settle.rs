@@ -88,9 +88,11 @@ impl WhenTaken {
         call.call.get() <= self.calls && call.attempts == self.attempts.get(&call.call).copied().unwrap_or_default()
     }
 
-    /// The same of a call that may still run, and about which nobody is asked yet because of that.
+    /// The same of a call that may still run, and about which nobody is asked yet because of that. Calls for which an agent
+    /// works have no effect but those of that agent's own calls.
     pub(crate) fn leaves_open(&self, call: &Call) -> bool {
-        !matches!(call.phase, Phase::Finished | Phase::Settled(..) | Phase::Lost) && self.may_have_begun(call)
+        let is_over = matches!(call.phase, Phase::Finished | Phase::Settled(..) | Phase::Lost);
+        !is_over && !call.question && !call.idempotent && call.target.is_none() && self.may_have_begun(call)
     }
 }
 

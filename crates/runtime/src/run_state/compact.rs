@@ -41,8 +41,8 @@ impl Serialize for Compact<'_> {
         for (i, entry) in self.0.iter().enumerate() {
             list.serialize_element(&(entry.at - at))?;
             at = entry.at;
-            if let Some(via) = &entry.via {
-                list.serialize_element(&format_args!("v{via}"))?;
+            if entry.via.as_deref() == Some(VIA_STORE) {
+                list.serialize_element(&format_args!("v{VIA_STORE}"))?;
             }
             for (j, record) in entry.records.iter().enumerate() {
                 match record {

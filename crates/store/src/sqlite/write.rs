@@ -143,7 +143,7 @@ const LOOKS: Duration = Duration::from_micros(150);
 /// How long a write may stay unsynced.
 const UNSYNCED: Duration = Duration::from_millis(10);
 /// How long what deleted sessions have left is removed when the store closes.
-const AT_THE_END: Duration = Duration::from_secs(10);
+const AT_THE_END: Duration = Duration::from_secs(3);
 
 /// How long no write must be refused before the refusals count as over: a full disk still takes small writes now and
 /// then.
@@ -374,7 +374,11 @@ impl<'w> Thread<'w> {
             };
             // On a full disk there is no room to forget in, and only writing back may make some.
             let forgotten = looks.and_then(|()| if log::is_long(self.most) { self.forget() } else { Ok(()) });
-            match log::write_back(&self.conn, self.most).and(forgotten) {
+            let written_back = match forgotten {
+                Err(closed @ StoreError::Closed(_)) => Err(closed),
+                forgotten => log::write_back(&self.conn, self.most).and(forgotten),
+            };
+            match written_back {
                 Ok(()) => self.told = false,
                 Err(StoreError::Closed(why)) => {
                     self.broken.close(&self.conn, format!("the log could not be written back: {why}"))

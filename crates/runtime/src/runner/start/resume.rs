@@ -268,7 +268,11 @@ impl Session {
                 let own = staged.iter().find(|staged| staged.decides(action)).map(|staged| staged.decision.clone());
                 // Like a standing rule, it does not cover a call that may have run already, or a question; nor one that
                 // somebody else decides, since the others would be refused with it.
-                let covers = open.asked.kind == Kind::Approval && self.principal.may_decide(state, action.reviewer());
+                let by = &self.principal;
+                let is_for_others = open.assignee.as_ref().is_some_and(|one| Some(one) != by.subject.as_ref());
+                let covers = open.asked.kind == Kind::Approval
+                    && by.may_decide(state, action.reviewer())
+                    && (by.trusted || !is_for_others);
                 own.or_else(|| standing(state, staged, action.call).filter(|_| covers))
             };
             let actions = &open.asked.actions;
