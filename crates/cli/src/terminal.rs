@@ -5,6 +5,8 @@ use std::{
     io::{IsTerminal as _, Write as _},
 };
 
+use rustix::termios::{QueueSelector, tcflush};
+
 use crate::failure::{Exit, Failure};
 
 /// A foreign text, line ends and tabs kept; characters that a terminal would obey or hide are `\u{HEX}`.
@@ -86,6 +88,11 @@ pub(crate) fn check_whole(line: &[u8]) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, text))
 }
 
+/// Drops what was typed so far: it was not meant for what is shown now.
+pub(crate) fn drop_early() {
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+}
+
 /// Asks for a line. `None` at the end of the input.
 pub(crate) fn ask(prompt: &str) -> Result<Option<String>, Failure> {
     // Not locked while the person thinks: other threads may have something to log.
@@ -114,6 +121,8 @@ pub(crate) fn confirm(question: &str, yes: bool, instead: &str) -> Result<(), Fa
     if yes {
         return Ok(());
     }
+    // Nobody has agreed to what was not on the screen yet.
+    drop_early();
     match ask(&format!("{question} [y/N] "))?.as_deref() {
         Some("y" | "Y" | "yes") => Ok(()),
         _ => Err("nothing was sent".into()),

@@ -48,6 +48,8 @@ pub const DECISION_TEXT_BYTES: usize = 64 * 1024;
 pub const COMMENT_BYTES: usize = 4 * 1024;
 /// Most comments on one interruption.
 pub const COMMENTS: u32 = 100;
+/// Most comments and reassignments together on one interruption: onlookers' comments leave room for those who hand it on.
+pub const NOTES: u32 = 2 * COMMENTS;
 /// Largest tool result that is stored and given to the model; longer ones are truncated with a note.
 pub const RESULT_BYTES: usize = 256 * 1024;
 /// Largest preview of a call that a reviewer is shown, besides its arguments.

@@ -320,12 +320,6 @@ static CATALOGUES: LazyLock<[Catalogue; 3]> = LazyLock::new(|| {
         .map(|text| serde_json::from_str(text).unwrap_or_default())
 });
 
-/// The result of something that may have taken effect and is not run again: why, if that was said, replaces nothing of it.
-pub(crate) fn outcome_unknown(locale: Locale, why: Option<&str>) -> String {
-    let unknown = locale.text(Text::OutcomeUnknown);
-    why.map_or_else(|| unknown.to_owned(), |why| format!("{unknown} ({why})"))
-}
-
 impl Locale {
     /// Every locale.
     pub const ALL: &'static [Locale] = &[Locale::En, Locale::Vi, Locale::Zh];
@@ -339,6 +333,14 @@ impl Locale {
             "zh" => Some(Locale::Zh),
             _ => None,
         }
+    }
+
+    /// The result of something that may have taken effect and is not run again: why, if that was said, replaces nothing of
+    /// it (spec R4).
+    #[must_use]
+    pub fn outcome_unknown(self, why: Option<&str>) -> String {
+        let unknown = self.text(Text::OutcomeUnknown);
+        why.map_or_else(|| unknown.to_owned(), |why| format!("{unknown} ({why})"))
     }
 
     fn catalogue(self) -> &'static Catalogue {

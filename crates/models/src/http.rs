@@ -254,6 +254,7 @@ impl ErrorObject {
             ["invalid", "authentication", "permission", "not_found", "context_length", "content_filter"]
                 .iter()
                 .any(|word| text.contains(word))
+                || self.is_of_image()
         };
         match self.code.parse::<u16>() {
             Ok(status) if status >= 400 => is_transient(status),
@@ -261,11 +262,18 @@ impl ErrorObject {
         }
     }
 
+    /// Whether an image was refused (`failed_to_download_image`, `image_parse_error`, …), which OpenAI's Responses API may
+    /// say in an answer with a status of success. It reads images before the model begins.
+    fn is_of_image(&self) -> bool {
+        self.code.contains("image")
+    }
+
     /// The error as the runner gets it.
     pub(super) fn into_error(self, what: &str, secrets: &[ApiKey]) -> ModelError {
-        let transient = self.is_transient();
+        let (transient, refused) = (self.is_transient(), self.is_of_image());
         let message = format!("{what}: {}", repeated(self.message, secrets));
-        if transient { ModelError::transient(message) } else { ModelError::permanent(message) }
+        let error = if transient { ModelError::transient(message) } else { ModelError::permanent(message) };
+        if refused { error.refused() } else { error }
     }
 }
 
@@ -446,5 +454,6 @@ mod tests {
         assert!(!transient(r#"{"message":"x","code":401}"#));
         assert!(!transient(r#"{"message":"x","type":"invalid_request_error"}"#));
         assert!(!transient(r#"{"message":"x","code":"context_length_exceeded"}"#));
+        assert!(!transient(r#"{"message":"x","code":"failed_to_download_image"}"#));
     }
 }

@@ -35,11 +35,11 @@ impl Drop for Alongside {
 impl App {
     /// Resolves once connections must close.
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut closing = self.closing.clone();
+        let (mut closing, runtime) = (self.closing.clone(), self.runtime.clone());
         async move {
             if closing.wait_for(|closing| *closing).await.is_err() {
-                // A router without a server never closes.
-                std::future::pending::<()>().await;
+                // A router without a server closes them after its runtime.
+                runtime.closed().await;
             }
         }
     }

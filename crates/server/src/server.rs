@@ -97,8 +97,8 @@ impl Server {
     /// console is at that path. It is axum's type, of the version that this crate depends on, which a minor version may change.
     ///
     /// Its webhooks send, and the keys of JWTs are kept fresh, until the last clone of the router is dropped. The
-    /// application closes connections itself, and shuts the runtime down; body and frame limits are enforced, `Host` is
-    /// only checked if the options say so. Without [`Options::auth`] everyone who reaches the application may decide.
+    /// application shuts the runtime down, which ends event streams and WebSockets, and closes other connections itself;
+    /// body and frame limits are enforced, `Host` is only checked if the options say so. Without [`Options::auth`] everyone who reaches the application may decide.
     /// Call it in a tokio runtime.
     ///
     /// ```
@@ -118,9 +118,13 @@ impl Server {
     ///     .nest_service("/agents", Server::new(runtime.clone(), Options::default()).router())
     ///     .fallback(|| async { "my own too" });
     /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    /// # let stop = std::future::ready(());
+    /// # let signal = std::future::ready(());
+    /// let stop = async move {
+    ///     signal.await;
+    ///     // First, since a listener waits for those who follow a session.
+    ///     runtime.shutdown(Duration::from_secs(10)).await;
+    /// };
     /// axum::serve(listener, app).with_graceful_shutdown(stop).await?;
-    /// runtime.shutdown(Duration::from_secs(10)).await;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

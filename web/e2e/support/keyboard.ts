@@ -30,6 +30,8 @@ export async function withoutPointer(page: Page): Promise<void> {
 export async function press(page: Page, to: Locator, key = "Enter", then = {}): Promise<void> {
   await tabTo(page, to);
   await seesFocus(page);
+  // While cards move a press may be meant for what was there before, and does nothing. No person is that fast.
+  await expect(page.locator("[data-settling]")).toHaveCount(0);
   await page.keyboard.press(key);
   await seesFocus(page, then);
 }

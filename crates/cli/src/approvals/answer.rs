@@ -44,6 +44,7 @@ impl Answer {
                 return Err(Failure::new(Exit::Usage, text));
             }
             terminal::tell(show::card(&request).trim_end());
+            terminal::drop_early();
         }
         let digest = self.digest.as_deref().or_else(|| digest(&request));
         let body = match request["kind"].as_str() {

@@ -14,10 +14,7 @@ use std::{
 };
 
 use countersign_core::limits::MESSAGE_FRAME_BYTES;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    termios::{QueueSelector, tcflush},
-};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     time::timeout,
@@ -26,7 +23,7 @@ use tokio::{
 use crate::{
     failure::Failure,
     remote::of_code,
-    terminal::{check_whole, tell},
+    terminal::{self, check_whole, tell},
 };
 
 /// How long a line that is already there may take.
@@ -152,7 +149,7 @@ impl Lines {
     pub(super) fn drop_early(&mut self) {
         if self.asks {
             // In this order, so that nothing that was typed before counts as typed for it.
-            let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+            terminal::drop_early();
             self.shown.fetch_add(1, Ordering::SeqCst);
         }
     }

@@ -167,6 +167,17 @@ async fn u3_a_terminal_asks_before_it_approves() {
     assert_eq!(terminal.ended(), Some(0));
 }
 
+#[tokio::test]
+async fn u3_what_was_typed_before_a_request_was_shown_decides_nothing() {
+    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let mut terminal = server.terminal(&["approvals", "approve", "s_1"], &[]);
+    terminal.type_line("y");
+    terminal.see("approve this? [y/N] ");
+    terminal.type_line("n");
+    terminal.see("nothing was sent");
+    assert_eq!((terminal.ended(), status(&server, "s_1")), (Some(1), json!("waiting")));
+}
+
 /// A session `a` of an agent whose tool has a long deadline, and then `b` and `c`.
 async fn inbox() -> Server {
     let slow = "[models.other]\nprovider = \"scripted\"\nscript = \"other.json\"\n\

@@ -13,7 +13,7 @@ use crate::{
         schema::ArgsSchema,
     },
     journal::{
-        draft::{Catalog, ToolKind},
+        draft::{Catalog, ToolFacts, ToolKind},
         record::{Action, Schema},
         state::Call,
     },
@@ -59,6 +59,11 @@ impl<'a> Edit<'a> {
         self.edited.name != self.tool
     }
 
+    /// The tool that it becomes a call of, as it is today.
+    pub(crate) fn tool(&self, catalog: &dyn Catalog) -> Option<ToolFacts> {
+        catalog.tool(self.agent, &self.edited.name)
+    }
+
     /// Checks that the agent could make the edited call, with these arguments.
     ///
     /// # Errors
@@ -69,7 +74,7 @@ impl<'a> Edit<'a> {
             let error = json!({ "pointer": format!("/{MESSAGE_ARGUMENT}"), "message": "is reserved; no tool gets it" });
             return Err(self.refused(&format!("{MESSAGE_ARGUMENT:?} is reserved; no tool gets it"), &[error]));
         }
-        let today = catalog.tool(self.agent, name);
+        let today = self.tool(catalog);
         let shown = self.shown.filter(|_| !self.changes_tool());
         if today.is_none() && shown.is_none() {
             return Err(self.invalid(&format!("the agent {:?} has no tool {name:?}", self.agent)));

@@ -59,10 +59,9 @@ pub fn note(state: &State, now: Millis, input: NoteInput) -> Result<Transition, 
         return Err(not_found(&approval_key(&state.session_id, n)));
     };
     check_time(&open.asked, now)?;
-    // Comments of people who only see it leave room for those who hand it on.
     let most = match &note {
         NewNote::Comment(_) => limits::COMMENTS,
-        NewNote::Reassign { .. } => 2 * limits::COMMENTS,
+        NewNote::Reassign { .. } => limits::NOTES,
     };
     if open.comments >= most {
         return Err(invalid(format!("it has {most} comments and reassignments already")));

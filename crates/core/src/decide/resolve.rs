@@ -25,6 +25,7 @@ use crate::{
     },
     journal::{
         draft::{Catalog, Draft, Transition},
+        outdated::words,
         permission::check_reviewer,
         record::{Action, Answered, Decided, Interrupted, Kind, Millis},
         request_id::RequestId,
@@ -150,8 +151,9 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             check_there(asked, &decisions, catalog)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
             let last = ends(open, &decisions, &by);
+            let tools = tools_chosen(state, asked, &decisions, catalog);
             let mut decided =
-                Decided { last, asks, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
+                Decided { last, asks, tools, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             check_rules(state, asked, &decided)?;
             decided.rules = Rule::made_in(state, asked, &decided);
             Ok(draft.decided(decided, user_edit_content, catalog))
@@ -258,8 +260,12 @@ fn check_there(asked: &Interrupted, decisions: &[Decision], catalog: &dyn Catalo
     let runs = |decision: &Decision| matches!(decision.kind(), DecisionType::Approve | DecisionType::Edit);
     // A graph node's question has no agent.
     let actions = asked.actions.iter().filter(|_| asked.question.is_none());
-    for (i, (action, _)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
+    for (i, (action, decision)) in actions.zip(decisions).enumerate().filter(|(_, (_, decision))| runs(decision)) {
         let (agent, tool) = (&*action.agent, &*action.name);
+        // An edit into another tool was checked: that one is there.
+        if decision.edited().is_some_and(|edited| edited.name != tool) {
+            continue;
+        }
         if catalog.may_have(agent, tool, action.server()) {
             continue;
         }
@@ -325,6 +331,21 @@ fn edited_asks(
         }
     }
     Ok(asks)
+}
+
+/// What edits that choose other tools choose, so that another version of those is not taken for it.
+fn tools_chosen(
+    state: &State,
+    asked: &Interrupted,
+    decisions: &[Decision],
+    catalog: &dyn Catalog,
+) -> Vec<Option<Arc<str>>> {
+    let mut tools = Vec::new();
+    for edit in edits(state, asked, decisions).filter(Edit::changes_tool) {
+        tools.resize(asked.actions.len(), None);
+        tools[edit.index()] = edit.tool(catalog).as_ref().map(words);
+    }
+    tools
 }
 
 fn check_answers(asked: &Interrupted, answers: &Value) -> Result<Answers, Refusal> {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     approval::{decision::Choice, question::Answers},
     call::gate::{Gate, Verdict},
-    locale::{Text, outcome_unknown},
+    locale::Text,
     number::{CallNo, InterruptionNo},
 };
 
@@ -291,10 +291,11 @@ impl State {
                 Choice::Edit(edited) => {
                     call.preview = decided.previews.get(i).cloned().flatten();
                     let ask = decided.asks.get(i).cloned().flatten().unwrap_or_else(|| (*action.ask).clone());
-                    call.edited(action, edited, ask, decided.by.as_ref())
+                    let tool = decided.tools.get(i).and_then(Option::as_ref);
+                    call.edited(action, (edited, tool), ask, decided.by.as_ref())
                 }
                 Choice::Reject { message, .. } if in_doubt => {
-                    Phase::Settled(CallStatus::Error, outcome_unknown(locale, message.as_deref()))
+                    Phase::Settled(CallStatus::Error, locale.outcome_unknown(message.as_deref()))
                 }
                 Choice::Reject { message, .. } => {
                     let text = message.clone().unwrap_or_else(|| locale.text(rejected).to_owned());

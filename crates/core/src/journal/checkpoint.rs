@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::number::InterruptionNo;
 
 /// The version of the fold. Raise it whenever folding changes: a snapshot or waypoint of another version is not used.
-pub const FOLD_VERSION: u32 = 9;
+pub const FOLD_VERSION: u32 = 10;
 
 /// A position at which the session was consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -147,20 +147,20 @@ impl Draft {
         self.settled(catalog)
     }
 
-    /// An attempt ended in a way that fails its turn too, whatever the result means. For a call of a nested agent it
-    /// ends only that agent's work: its caller gets the error. `None` if that attempt is not the running one.
+    /// An attempt ended with this result and in a way that fails its turn too, whatever the result means. For a call of a
+    /// nested agent it ends only that agent's work: its caller gets the error. `None` if that attempt is not the running one.
     #[must_use]
     pub fn call_stopped(
         mut self,
-        call: CallNo,
-        attempt: u32,
+        (call, attempt): (CallNo, u32),
+        result: &str,
         message: &str,
         code: &str,
         catalog: &dyn Catalog,
     ) -> Option<Transition> {
         let found = self.state.attempt(call, attempt)?;
         let run = found.run;
-        let record = finished(found, CallStatus::Error, message, None, self.state.locale);
+        let record = finished(found, CallStatus::Error, result, None, self.state.locale);
         self.push(record);
         if run.is_nested() {
             self.stop_agent(run, message);

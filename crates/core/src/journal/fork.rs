@@ -256,6 +256,7 @@ impl State {
                 Phase::Waiting(_) | Phase::Gated | Phase::Permitted => call.ask_anew(),
                 Phase::Proposed | Phase::Delegated | Phase::Lost | Phase::Settled(..) | Phase::Finished => {}
             }
+            call.forget_answers();
         }
         self.run_forked();
         for one in &forked.judged {

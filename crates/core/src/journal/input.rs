@@ -58,6 +58,14 @@ impl Call {
             input.replay.truncate(KEPT);
         }
     }
+
+    /// The answers of abandoned attempts count no more: they were given in another session, or to another tool.
+    pub(super) fn forget_answers(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.answered.clear();
+            input.replay.clear();
+        }
+    }
 }
 
 impl State {

@@ -126,6 +126,7 @@ impl State {
         call.target = target.cloned();
         // The started attempt cannot resume: the call begins again, if at all.
         call.forget_attempt();
+        call.forget_answers();
         call.asks_after_all();
         if call.attempts > 0 {
             call.lose();

@@ -16,7 +16,7 @@ use crate::{
         gate::Ask,
         reviewer::Reviewer,
     },
-    locale::{Text, outcome_unknown},
+    locale::Text,
     number::{InterruptionNo, TaskNo},
 };
 
@@ -184,7 +184,7 @@ impl State {
         let (Kind::InDoubt, Some(at), Some(decision)) = (asked.kind, &asked.question, decided.decisions.first()) else {
             return;
         };
-        let given_up = outcome_unknown(self.locale, decision.message());
+        let given_up = self.locale.outcome_unknown(decision.message());
         self.run(|run| {
             run.said(at, |task| {
                 let step = match &decision.choice {
@@ -213,7 +213,7 @@ impl State {
         };
         for call in self.calls.iter_mut().filter(open) {
             call.phase = if call.attempts > 0 {
-                Phase::Settled(CallStatus::Error, outcome_unknown(locale, message))
+                Phase::Settled(CallStatus::Error, locale.outcome_unknown(message))
             } else {
                 let text = message.unwrap_or_else(|| locale.text(Text::Rejected));
                 Phase::Settled(CallStatus::Rejected, text.to_owned())

@@ -245,7 +245,7 @@ fn hand_on(world: &mut World, n: u32, by: Principal, role: Option<&str>, subject
 fn r9_a_request_is_not_handed_back_and_forth_for_ever() {
     let mut world = waiting(&[("pay", levels(&["admin"]))]);
     let bob = || person("bob", &["admin"]);
-    for _ in 0..2 * limits::COMMENTS {
+    for _ in 0..limits::NOTES {
         hand(&mut world, bob(), None, None).expect("bounded");
     }
     let refused = hand(&mut world, bob(), None, Some("kim")).expect_err("too often");

@@ -283,6 +283,26 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
     }
 }
 
+/// An agent at work for a call goes on in a fork, and so does the loop.
+async fn g6_s5_a_fork_goes_on_while_an_agent_works_for_a_call_of_its_loop(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    // The answers of a session are counted together.
+    let model = |script: &str| ("m", Arc::new(Scripted::from_json(script).expect("script")));
+    let asks = r#"{"turns":[{"tool_calls":[{"name":"ask","args":{"input":"trade"}}]}]}"#;
+    let trades = r#"{"turns":[{"text":""},{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"traded"}]}"#;
+    let helper = Agent::new("helper", model(trades)).tool(entry("trade", Approval::always(), &ledger));
+    let front = Agent::new("front", model(asks)).tool(helper.as_tool("ask", "Asks.")).graph(&gated());
+    let runtime = Runtime::builder(store.clone()).agent(front).build().expect("runtime");
+    let asked = send(&runtime, "s", "go").await.expect("asked");
+    assert_eq!(asked.pending, ["s_1"], "{asked:?}");
+    let fork = NewFork { session_id: Some("f".to_owned()), run: true, ..NewFork::default() };
+    runtime.fork(&me(), "s", fork).await.expect("fork");
+    let asked = runtime.wait(&me(), "f").await.expect("wait");
+    assert_eq!((asked.status, asked.pending), (Status::AwaitingInput, vec!["f_2".to_owned()]));
+    let done = decide(&runtime, "f_2", vec![Decision::approve()]).await.expect("approved");
+    assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["trade".to_owned()]));
+}
+
 conformance!(
     g2_no_approved_call_passes_by_a_node_of_the_users,
     g2_no_message_takes_a_turn_past_the_nodes_of_another_agent,
@@ -291,4 +311,5 @@ conformance!(
     g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,
     g6_a_fork_reuses_no_answer_of_a_node_of_the_users,
+    g6_s5_a_fork_goes_on_while_an_agent_works_for_a_call_of_its_loop,
 );

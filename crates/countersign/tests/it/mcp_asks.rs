@@ -20,6 +20,7 @@ use countersign::{
         sqlite::{SqliteOptions, SqliteStore},
     },
 };
+use countersign_runtime::run::NewFork;
 use serde_json::{Value, json};
 
 use crate::{

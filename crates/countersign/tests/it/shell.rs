@@ -10,13 +10,13 @@ use std::{
 };
 
 use countersign::{
-    Agent, Args, Decision, Principal, Status,
+    Agent, Args, Decision, Principal, Status, ToolGuardrailOutput,
     model::scripted::Scripted,
     policy::{Glob, Policy, PolicyRule, Then},
     run::{Code, Runtime},
     store::{Store, memory::MemoryStore},
     tool::{
-        OnApprovalOutput as Said, ToolEntry,
+        Approval, OnApprovalOutput as Said, ToolEntry,
         builtin::{self, Shell, Workspace},
         condition::ProposedCall,
         on_approval,
@@ -141,6 +141,65 @@ async fn s12_command_lines_that_no_shell_takes_reach_no_person_and_no_edit_makes
     let edit = Decision::edit("shell", Args::parse(r#"{"commands":["echo better"]}"#).expect("args"));
     decide(&runtime, &outcome.pending[0], vec![edit]).await.expect("it fits");
     assert!(self::told(&runtime, "s1").await[2].contains("better\n[exit code 0]"));
+}
+
+/// Calls of one answer start as tasks: the change takes longer to begin than the command line that uses it.
+#[tokio::test]
+async fn s12_command_lines_wait_for_the_changes_that_stand_before_them() {
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::write(folder.path().join("deploy.sh"), "echo old").expect("before");
+    let workspace = Workspace::open(folder.path()).expect("workspace");
+    let slow = |_: ProposedCall| async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        ToolGuardrailOutput::Allow
+    };
+    let write = builtin::write_file(&workspace).needs_approval(Approval::never()).input_guardrail("slow", slow);
+    let shell = Shell::new(&workspace).entry().needs_approval(Approval::never());
+    let calls = json!([
+        { "name": "write_file", "args": { "path": "deploy.sh", "content": "echo new" } },
+        { "name": "shell", "args": { "commands": ["sh deploy.sh", "echo more > out"], "timeout_ms": 60000.0 } },
+        { "name": "read_file", "args": { "path": "out" } },
+    ]);
+    let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }] });
+    let model = Scripted::from_json(&script.to_string()).expect("script");
+    let agent = Agent::new("coder", ("demo", Arc::new(model))).tool(write).tool(shell);
+    let store = memory();
+    let runtime = Runtime::builder(store.clone()).agent(agent.tool(builtin::read_file(&workspace))).build();
+    let runtime = Stored { runtime: runtime.expect("runtime"), store };
+    send(&runtime, "s1", "go").await.expect("run");
+    let told = told(&runtime, "s1").await;
+    assert!(told[1].contains("$ sh deploy.sh\nnew\n") && told[2] == "more\n", "{told:?}");
+}
+
+/// The process dies while the first attempt runs, which has removed its folder.
+#[tokio::test]
+async fn r4_a_second_attempt_that_cannot_start_does_not_say_that_nothing_was_done() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (place, begun) = (folder.path().join("work"), folder.path().join("begun"));
+    std::fs::create_dir(&place).expect("a folder");
+    let store = memory();
+    let tool = shell(&place).entry().idempotent(true);
+    let line = format!("rmdir {0} && touch {1} && sleep 1000", place.display(), begun.display());
+    let process = || runtime(store.clone(), tool.clone(), &[json!({ "commands": [line] })]);
+    let first = process();
+    let outcome = send(&first, "s1", "go").await.expect("paused");
+    let is_begun = async {
+        while !begun.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = decide(&first, &outcome.pending[0], vec![Decision::approve()]) => panic!("it sleeps"),
+        () = is_begun => {}
+    }
+    first.shutdown(Duration::ZERO).await;
+
+    let second = process();
+    second.start().await.expect("start");
+    second.wait(&Principal::trusted(), "s1").await.expect("outcome");
+    let told = told(&second, "s1").await;
+    let unknown = "It is not known whether this action took effect; it was not run again (sh cannot be started";
+    assert!(told[0].starts_with(unknown), "{told:?}");
 }
 
 #[tokio::test]

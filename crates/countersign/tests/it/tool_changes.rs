@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, Args, Decision, Permit, Principal, RunState, Status,
+    Agent, Args, Decision, Permit, Principal, RunState, Status, ToolGuardrailOutput,
     model::scripted::Scripted,
     run::{Code, NewDecision, Reply, Runtime, TurnOutcome},
     store::{
@@ -15,7 +15,7 @@ use countersign::{
         memory::MemoryStore,
         sqlite::{SqliteOptions, SqliteStore},
     },
-    tool::{self, Approval, Tool, ToolEntry, ToolError, on_approval, source::ToolSource},
+    tool::{self, Approval, Tool, ToolEntry, ToolError, condition::ProposedCall, on_approval, source::ToolSource},
 };
 use countersign_core::{approval::rule::Always, journal::record::Record};
 use futures::future::BoxFuture;
@@ -401,6 +401,88 @@ async fn s7_s12_s13_what_was_let_through_in_a_persons_place_is_asked_about_if_it
             assert!(of_pay.is_none() && ran(&ledger) == ["pay", "pay"], "{told}");
         }
     }
+}
+
+/// An edit has chosen another tool, and the call has not begun when the process ends: the next one has another tool of
+/// that name.
+#[tokio::test]
+async fn s13_w5_a_tool_that_an_edit_chose_is_asked_about_if_it_changes_before_its_call_begins() {
+    // So many keep the last from beginning.
+    let mut calls = vec![json!({ "name": "hang", "args": { "n": 2 } }); countersign_core::limits::PARALLEL_CALLS];
+    calls.push(json!({ "name": "pay", "args": { "n": 3 } }));
+    let script = json!({ "turns": [{ "tool_calls": calls }, { "text": "done" }] }).to_string();
+    for changed in [false, true] {
+        let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+        let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+        let runtime = |text: &str| {
+            let mut hang = entry("hang", Approval::always(), &ledger);
+            hang.tool = Arc::new(Endless(begun.clone()));
+            let mut tell = entry("tell", Approval::always(), &ledger);
+            tell.spec.description = text.into();
+            let model = Scripted::from_json(&script).expect("script");
+            let agent = Agent::new("clerk", ("demo", Arc::new(model))).tool(hang).tool(tell);
+            let agent = agent.tool(entry("pay", Approval::always(), &ledger));
+            Runtime::builder(open.clone()).agent(agent).build().expect("runtime")
+        };
+        let before = runtime("Tells.");
+        send(&before, "s", "go").await.expect("paused");
+        let mut decisions = vec![Decision::approve(); countersign_core::limits::PARALLEL_CALLS];
+        decisions.push(Decision::edit("tell", Args::parse(r#"{"n":5}"#).expect("args")));
+        tokio::select! {
+            () = begun.notified() => {}
+            outcome = decide(&before, "s_1", decisions) => panic!("{outcome:?}"),
+        }
+        before.shutdown(std::time::Duration::ZERO).await;
+        drop(before);
+
+        let after = runtime(if changed { "Tells the press." } else { "Tells." });
+        after.start().await.expect("start");
+        let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
+        let told = serde_json::to_value(&outcome.interruptions).expect("json");
+        let of_tell = told.as_array().expect("list").iter().find(|asked| asked["actions"][0]["name"] == "tell");
+        assert_eq!(ran(&ledger), if changed { Vec::<String>::new() } else { vec!["tell".to_owned()] }, "{told}");
+        assert_eq!(
+            of_tell.map(|asked| &asked["actions"][0]["description"]),
+            changed.then_some(&"Tells the press.".into())
+        );
+    }
+}
+
+/// The tool that was asked about is gone: an edit into one that is there can still be approved.
+#[tokio::test]
+async fn s21_w5_a_call_of_a_tool_that_is_gone_can_be_edited_into_another() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let open = store(&folder);
+    send(&runtime(&open, &ledger, |_| {}, Approval::always()), "s", "go").await.expect("paused");
+    let gone = runtime(&open, &ledger, |tool| tool.spec.name = "other".into(), Approval::always());
+    let edit = Decision::edit("tell", Args::parse(r#"{"n":3}"#).expect("args"));
+    let outcome = decide(&gone, "s_1", vec![edit, Decision::reject(None)]).await.expect("it can run");
+    assert_eq!((outcome.status, ran(&ledger)), (Status::Completed, vec!["tell".to_owned()]));
+}
+
+/// The first attempt ended with its process; of the second a guardrail says that it must not be.
+#[tokio::test]
+async fn r4_a_guardrail_that_stops_a_second_attempt_does_not_say_that_nothing_was_done() {
+    let (folder, ledger) = (tempfile::tempdir().expect("folder"), Ledger::default());
+    let (open, begun) = (store(&folder), Arc::new(tokio::sync::Notify::new()));
+    let before = payer(&open, &ledger, |tool| (tool.idempotent, tool.tool) = (true, Arc::new(Endless(begun.clone()))));
+    send(&before, "s", "go").await.expect("paused");
+    tokio::select! {
+        () = begun.notified() => {}
+        outcome = decide(&before, "s_1", vec![Decision::approve()]) => panic!("{outcome:?}"),
+    }
+    before.shutdown(std::time::Duration::ZERO).await;
+    drop(before);
+
+    let after = payer(&open, &ledger, |tool| {
+        let trips = |_: ProposedCall| async { ToolGuardrailOutput::Trip("stolen card".into()) };
+        *tool = tool.clone().idempotent(true).input_guardrail("check", trips);
+    });
+    after.start().await.expect("start");
+    let outcome = after.wait(&Principal::trusted(), "s").await.expect("wait");
+    assert_eq!(outcome.status, Status::Failed);
+    let results = results(&Stored { runtime: after, store: open }, "s").await;
+    assert!(results[0].1.starts_with("It is not known whether") && ran(&ledger).is_empty(), "{results:?}");
 }
 
 /// The people who would have had to approve it report its outcome.

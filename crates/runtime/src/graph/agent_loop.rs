@@ -245,7 +245,7 @@ impl Route for AfterTools {
 pub fn after_agent(turn: &AgentState) -> AfterAgent {
     if turn.answered() {
         AfterAgent::End
-    } else if turn.any(CallStage::MayRun) {
+    } else if turn.any(CallStage::MayRun) || turn.any(CallStage::Running) {
         AfterAgent::Tools
     } else if turn.unfinished() {
         AfterAgent::Approval
@@ -257,7 +257,7 @@ pub fn after_agent(turn: &AgentState) -> AfterAgent {
 /// The route from the approval node: to the tools if any call is approved, to the agent if all are rejected.
 #[must_use]
 pub fn after_approval(turn: &AgentState) -> AfterApproval {
-    if turn.any(CallStage::MayRun) {
+    if turn.any(CallStage::MayRun) || turn.any(CallStage::Running) {
         AfterApproval::Tools
     } else if turn.unfinished() {
         AfterApproval::Approval

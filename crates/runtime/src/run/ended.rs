@@ -87,9 +87,10 @@ impl Driver {
     pub(super) async fn done(&mut self, done: Done) {
         let (inner, live, turn) = (self.inner.clone(), &*self.live.clone(), self.turn);
         match done {
-            Done::Call { call, attempt, stop: Some(stop), .. } => {
+            Done::Call { call, attempt, outcome, stop: Some(stop) } => {
                 failpoint::hit("call.after_effect");
-                inner.call_stopped(live, turn, call, attempt, stop).await;
+                let result = outcome.map_or_else(|error| error.message, |_| stop.message.clone());
+                inner.call_stopped(live, turn, (call, attempt), &result, stop).await;
             }
             Done::Model(run, Asked::Stopped(stop), discarded) if run.is_nested() && !stop.ends_all() => {
                 inner.agent_stopped(live, turn, run, &stop.message, discarded.as_ref()).await;
@@ -177,8 +178,10 @@ impl Driver {
             let by_rule = gates.iter().any(|gate| gate.decided_by.as_ref().is_some_and(|by| by.rule().is_some()));
             before = weighed;
             let mut guard = live.lock().await;
-            if by_rule && inner.known(live, &mut guard).await?.pos != state.pos {
-                return Err(store_refusal(StoreError::Conflict)); // The session's own rules may have changed.
+            let now = inner.known(live, &mut guard).await?.state;
+            // What rules decide counts as long as they do, and a call that was allowed may have been rejected since.
+            if now.sticky != state.sticky || by_rule && now.pos != state.pos {
+                return Err(store_refusal(StoreError::Conflict));
             }
             let make = |state: &Arc<State>, _| {
                 let draft = Draft::of(state.clone(), inner.now()).discards(discarded.as_ref());

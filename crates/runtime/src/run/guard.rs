@@ -365,7 +365,7 @@ impl Inner {
         (permit, term, ticket): (Permit, Option<u64>, Option<Ticket>),
         context: AppContext,
     ) -> Option<(Result<String, ToolError>, Option<Stop>)> {
-        let tripped = |stop: Stop| (Err(ToolError::new(stop.message.clone())), Some(stop));
+        let tripped = |stop: &Stop| ToolError::new(stop.message.clone());
         let mut stops = None;
         let guardrails = tool.entry.tool.guardrails();
         let turn = async || match ticket {
@@ -384,7 +384,7 @@ impl Inner {
             match self.check_call(&guardrails.input, GuardrailKind::ToolInput, &call, None, locale).await {
                 Ok(None) => {}
                 Ok(Some(text)) => return Some((Err(ToolError::new(text).unbegun()), None)),
-                Err(stop) => return Some(tripped(stop)),
+                Err(stop) => return Some((Err(tripped(&stop).unbegun()), Some(stop))),
             }
         }
         self.tell(|hooks| hooks.tool_start(&call)).await;
@@ -400,7 +400,7 @@ impl Inner {
             match self.check_call(&guardrails.output, GuardrailKind::ToolOutput, &call, Some(output), locale).await {
                 Ok(None) => {}
                 Ok(Some(text)) => outcome = Ok(text),
-                Err(stop) => (outcome, stops) = tripped(stop),
+                Err(stop) => (outcome, stops) = (Err(tripped(&stop)), Some(stop)),
             }
         }
         if outcome.as_ref().is_err_and(ToolError::is_question) {

@@ -86,6 +86,9 @@ use countersign_core::{approval::principal::Principal, journal::record::Millis, 
 use self::{refusals::visible, subscription::Subscription};
 use crate::store::Store;
 
+/// How long what is killed at the end of a shutdown may take.
+const KILLED: Duration = Duration::from_secs(5);
+
 pub(crate) use self::{
     graph::suspended::Suspended,
     ids::kept_id,
@@ -159,17 +162,25 @@ impl Runtime {
     /// are unknown.
     pub async fn shutdown(&self, grace: Duration) {
         self.inner.draining.store(true, Ordering::SeqCst);
-        let mut drivers = self.inner.drivers.subscribe();
-        let idle = async {
-            let _ = drivers.wait_for(|running| *running == 0).await;
-        };
-        let _ = tokio::time::timeout(grace, idle).await;
+        self.idle(grace).await;
         self.inner.closing.send_replace(true);
-        let mut drivers = self.inner.drivers.subscribe();
-        let _ = tokio::time::timeout(Duration::from_secs(5), drivers.wait_for(|running| *running == 0)).await;
+        self.idle(KILLED).await;
         self.inner.warm.forget(None);
         self.inner.conversations.forget(None);
         self.inner.agents.close().await;
+    }
+
+    /// Resolves once it is [shut down](Runtime::shutdown), and what ran has come to its end.
+    pub async fn closed(&self) {
+        // The sender is held here: this cannot fail.
+        let _ = self.inner.closing.subscribe().wait_for(|closing| *closing).await;
+        self.idle(KILLED).await;
+    }
+
+    /// Waits until nothing runs, and no longer than this.
+    async fn idle(&self, most: Duration) {
+        let mut drivers = self.inner.drivers.subscribe();
+        let _ = tokio::time::timeout(most, drivers.wait_for(|running| *running == 0)).await;
     }
 
     /// Whether it was [started](Runtime::start).

@@ -133,8 +133,16 @@ impl Inner {
         read.flatten()
     }
 
-    /// A call's guardrail stops the turn, or the call's agent, if that works for another agent's call.
-    pub(super) async fn call_stopped(&self, live: &LiveRef, turn: Turn, call: CallNo, attempt: u32, stop: Stop) {
+    /// A call's guardrail stops the turn, or the call's agent, if that works for another agent's call. `result` is what the
+    /// attempt has come to.
+    pub(super) async fn call_stopped(
+        &self,
+        live: &LiveRef,
+        turn: Turn,
+        (call, attempt): (CallNo, u32),
+        result: &str,
+        stop: Stop,
+    ) {
         let Some(state) = self.loaded(live).await else { return };
         // The call has ended with its turn, or with its agent.
         let Some(run) = state.call(call).map(|open| open.run) else { return };
@@ -144,7 +152,7 @@ impl Inner {
         let fails = run.is_root() && state.status.is_active();
         let (code, message) = if fails { self.stopped(stop) } else { (stop.code, stop.message) };
         self.must_store_outcome(live, turn, |state| {
-            Draft::of(state.clone(), self.now()).call_stopped(call, attempt, &message, code, &self.agents)
+            Draft::of(state.clone(), self.now()).call_stopped((call, attempt), result, &message, code, &self.agents)
         })
         .await;
         for call in within {

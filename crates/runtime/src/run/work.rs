@@ -224,7 +224,7 @@ impl Inner {
 /// The error of an attempt: after an earlier one, one that did nothing does not say that nothing took effect (spec R4).
 fn of_attempt(mut error: ToolError, attempt: u32, locale: Locale) -> ToolError {
     if attempt > 1 && error.is_unbegun() {
-        error.message = format!("{} ({})", locale.text(Text::OutcomeUnknown), error.message);
+        error.message = locale.outcome_unknown(Some(&error.message));
     }
     error
 }

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     agent::Agent,
+    interruption::Interruption,
     run::{
         LiveRef, NewMessage, NewSession, Runtime,
         claim::HeldSession,
@@ -63,6 +64,8 @@ pub(super) struct Session {
     from: u64,
     /// Decisions that cannot take effect yet.
     kept: Vec<Staged>,
+    /// The requests that wait, as far as hooks know.
+    open: Vec<Interruption>,
     /// The session's events from here on, if requested.
     pub(super) follow: Option<Subscription>,
     /// Whether the events of nested agents are requested.
@@ -164,6 +167,7 @@ impl Session {
             max_turns,
             from: 0,
             kept: Vec::new(),
+            open: Vec::new(),
             follow: None,
             tells_nested: follow && config.nested_events.unwrap_or_default(),
             nested: None,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use countersign_core::{call::schema::ArgsSchema, limits};
-use countersign_engine::tool::Require;
+use countersign_engine::{model::hosted_mcp::HostedMcp, tool::Require};
 use countersign_mcp::RequireApproval;
 use countersign_runtime::agent::{OnCut, team::ToolUseBehavior};
 use countersign_tools::builtin::WORKSPACE_NAMES;
@@ -14,9 +14,10 @@ use super::{
     compression::ConfigCompression,
     computer,
     mcp::ConfigMcp,
+    models::ConfigModel,
     reader::{Entry, Names, Section},
     table::{Kind, any, choice, choice_or, declared, list, names, own_name, table, text, whole},
-    tools::{ConfigRuns, ConfigTool, by_default},
+    tools::{ConfigRuns, ConfigTool, TOOL_NAME_BYTES, by_default},
 };
 
 /// Most model calls per turn that can be configured.
@@ -161,6 +162,14 @@ fn check(section: &Section<'_>, agent: ConfigAgent) -> Option<ConfigAgent> {
         if agent.tools.contains(&tool) {
             section.bad("tools", format!("has {tool:?}, which is what hands the conversation to {handoff:?}"));
         }
+        if tool.len() > TOOL_NAME_BYTES {
+            let most = TOOL_NAME_BYTES - (tool.len() - handoff.len());
+            let what = format!(
+                "has {handoff:?}: the tool {tool:?} is longer than the {TOOL_NAME_BYTES} bytes that providers accept; give \
+                 that agent a name of at most {most}"
+            );
+            section.bad("handoffs", what);
+        }
     }
     if agent.tool_use != ConfigToolUse::RunAgain
         && (agent.output_schema.is_some() || !agent.output_guardrails.is_empty())
@@ -195,6 +204,25 @@ pub(super) fn one_name_twice(root: &Section<'_>, agent: &ConfigAgent, servers: &
                     section.bad("mcp", &what);
                 }
             }
+        }
+    }
+}
+
+/// An error for each tool that is named like those of an MCP server that the provider of the agent's model calls.
+pub(super) fn named_as_hosted(root: &Section<'_>, agent: &ConfigAgent, models: &[ConfigModel]) {
+    let Some(model) = models.iter().find(|model| model.name == agent.model) else { return };
+    // Their addresses do not matter here, and wrong labels have been reported.
+    let servers: Vec<HostedMcp> =
+        model.hosted_mcp.iter().filter_map(|server| HostedMcp::new(&server.label, "http://localhost").ok()).collect();
+    for (name, server) in agent.tools.iter().filter_map(|name| Some((name, servers.iter().find(|one| one.has(name))?)))
+    {
+        let label = server.label();
+        for section in root.below("agents").iter().filter(|section| section.label == agent.name) {
+            let what = format!(
+                "has {name:?}, which is the name of a tool of the MCP server {label:?} that the provider of its model \
+                 calls; give it another name"
+            );
+            section.bad("tools", what);
         }
     }
 }

@@ -384,6 +384,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
     }
     for agent in &agents {
         agents::one_name_twice(root, agent, &mcp, &tools);
+        agents::named_as_hosted(root, agent, &models);
         agents::asked_under_one_name(root, agent, &mcp, &tools, workspace.as_deref());
     }
     let (store, store_keys) = store?;

@@ -7,6 +7,7 @@ mod failing;
 mod silence;
 
 use std::{
+    future::IntoFuture as _,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -349,6 +350,30 @@ async fn x_an_application_keeps_its_own_routes_beside_a_nested_server() {
         let answer = get(address, path).await;
         assert!(answer.contains(wanted), "{path}: {answer}");
     }
+}
+
+#[tokio::test]
+async fn x_an_application_stops_while_somebody_follows_a_session() {
+    let runtime = says_hi();
+    runtime.start().await.unwrap();
+    let (signal, stop) = tokio::sync::oneshot::channel::<()>();
+    let app = Server::new(runtime.clone(), Options::default()).router();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stops = async move {
+        stop.await.unwrap();
+        runtime.shutdown(Duration::from_secs(10)).await;
+    };
+    let serving = tokio::spawn(axum::serve(listener, app).with_graceful_shutdown(stops).into_future());
+    made(address, "/v1/sessions", r#"{"session_id":"s"}"#).await;
+    let mut follower = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /v1/sessions/s/events HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    follower.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    follower.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    signal.send(()).unwrap();
+    tokio::time::timeout(DEADLINE, serving).await.expect("it stops").unwrap().unwrap();
 }
 
 /// The path that the answer to this POST says is that of what was made.

@@ -76,6 +76,11 @@ pub trait Computer: Send + Sync {
     fn type_text<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
     /// Presses keys together and releases them, such as `CTRL` and `A`.
     fn keypress<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Whether it has a key of this name: nothing of a batch with any other is done.
+    fn has_key(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
     /// Waits.
     fn wait(&self, time: Duration) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(async move {
@@ -296,26 +301,22 @@ impl Tool for ComputerTool {
         Box::pin(async move { perform(&*computer, &actions(permit.args())?).await })
     }
     fn fits(&self, args: &Args) -> Result<(), String> {
-        fits(args, self.computer.dimensions())
+        possible(&actions(args)?, self.computer.dimensions(), |name| self.computer.has_key(name))
     }
 }
 
-/// Whether a call's actions are possible on this screen: nobody is asked about a batch that would be refused as a whole.
-fn fits(args: &Args, screen: (u32, u32)) -> Result<(), String> {
-    possible(&actions(args)?, screen)
-}
-
-/// Whether all of these actions are possible on this screen: they are checked before one is done.
-fn possible(actions: &[ComputerAction], screen: (u32, u32)) -> Result<(), String> {
+/// Whether all of these actions are possible with this screen and these keys. It is checked before one is done, and before
+/// a person is asked.
+fn possible(actions: &[ComputerAction], screen: (u32, u32), has_key: impl Fn(&str) -> bool) -> Result<(), String> {
     for (i, action) in actions.iter().enumerate() {
-        action.check(screen).map_err(|why| failed(actions, i, &why))?;
+        action.check(screen, &has_key).map_err(|why| failed(actions, i, &why))?;
     }
     Ok(())
 }
 
 /// Does the actions in order; the result is a picture of the screen after the last of them.
 async fn perform(computer: &dyn Computer, actions: &[ComputerAction]) -> Result<String, ToolError> {
-    possible(actions, computer.dimensions())?;
+    possible(actions, computer.dimensions(), |name| computer.has_key(name))?;
     for (i, action) in actions.iter().enumerate() {
         action.act(computer).await.map_err(|error| failed(actions, i, &error.message))?;
     }
@@ -393,6 +394,9 @@ mod tests {
         fn keypress<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<(), ToolError>> {
             Box::pin(async { Ok(()) })
         }
+        fn has_key(&self, name: &str) -> bool {
+            name != "ANY"
+        }
     }
 
     fn entries() -> Vec<ToolEntry> {
@@ -421,6 +425,10 @@ mod tests {
                 "action 2 of 2, click at (100, 4): the screen has 100 x 50 pixels",
             ),
             (json!({ "action": { "type": "keypress", "keys": [] } }), "1 to 8 keys are pressed together"),
+            (
+                json!({ "actions": [click, { "type": "keypress", "keys": ["a", "ANY"] }] }),
+                r#"action 2 of 2, press ["a","ANY"]: there is no key "ANY""#,
+            ),
         ] {
             let args = Args::parse(&args.to_string()).expect("args");
             for entry in entries() {

@@ -15,7 +15,10 @@ use tokio::{process::Command, time::Instant};
 use super::{super::command::in_bounds, workspace::Workspace};
 use countersign_engine::{
     process::{self, Outcome, PASSED_ENV},
-    tool::{Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec, reserved::SHELL},
+    tool::{
+        Approval, CallFacts, Previewer, Tool, ToolEntry, ToolError, ToolSpec, function::read_args, order::Order,
+        reserved::SHELL,
+    },
 };
 
 /// Most command lines of one call.
@@ -31,6 +34,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 /// working directory. So a person is asked about each call, unless the tool is configured otherwise.
 ///
 /// * **Clean environment**: only [`PASSED_ENV`], and the names given to [`Shell::pass_env`].
+/// * **In order**: the calls of one answer on a workspace's files, command lines among them, take effect in the model's order.
 /// * **Result**: for each command line, its standard output, the end of its standard error, and how it ended. A command
 ///   line that fails is not an error of the call, and the next one is run.
 /// * **It ends as a whole**: each command line leads its own process group, which is killed with it, at the time limit,
@@ -39,6 +43,8 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 pub struct Shell {
     folder: PathBuf,
     source: Arc<str>,
+    /// That of the workspace's files: its command lines read and change them.
+    order: Order,
     time_limit: Duration,
     output_limit: usize,
     pass_env: Vec<String>,
@@ -67,6 +73,7 @@ impl Shell {
         Shell {
             folder: workspace.path().to_owned(),
             source: workspace.source(),
+            order: workspace.order(),
             time_limit: Duration::from_secs(TIME_LIMIT_SECONDS.into()),
             output_limit: OUTPUT_BYTES,
             pass_env: Vec::new(),
@@ -103,8 +110,12 @@ impl Shell {
                           a change of folder or of a variable does not last.",
             Arc::new(schema_of::<Commands>()),
         );
-        let (source, shell) = (self.source.clone(), Arc::new(self));
-        ToolEntry::new(spec, shell.clone()).of_source(source).needs_approval(Approval::always()).preview(shell)
+        let (source, order, shell) = (self.source.clone(), self.order.clone(), Arc::new(self));
+        ToolEntry::new(spec, shell.clone())
+            .of_source(source)
+            .needs_approval(Approval::always())
+            .preview(shell)
+            .in_order(order)
     }
 
     async fn run(self: Arc<Shell>, args: Commands) -> Result<String, ToolError> {
@@ -117,7 +128,7 @@ impl Shell {
                 Ok(outcome) => told_of(line, outcome, self.output_limit, own.min(self.time_limit)),
                 // Those before it have run: it may be one of them that has removed the folder.
                 Err(error) if i > 0 => (format!("$ {line}\n[not run: sh cannot be started: {error}]\n"), true),
-                Err(error) => return Err(ToolError::new(format!("sh cannot be started: {error}"))),
+                Err(error) => return Err(ToolError::new(format!("sh cannot be started: {error}")).unbegun()),
             };
             told.push(text);
             let rest = args.commands.len() - i - 1;
@@ -145,7 +156,7 @@ impl Shell {
 
 /// The command lines of a call.
 fn read(args: &str) -> Result<Commands, String> {
-    let args: Commands = serde_json::from_str(args).map_err(|error| error.to_string())?;
+    let args: Commands = read_args(args).map_err(|error| error.to_string())?;
     let commands = &args.commands;
     if commands.is_empty() || commands.len() > COMMANDS {
         return Err(format!("a call has 1 to {COMMANDS} command lines; this one has {}", commands.len()));
@@ -208,7 +219,7 @@ impl Tool for Shell {
     fn run(&self, permit: Permit) -> BoxFuture<'static, Result<String, ToolError>> {
         let shell = Arc::new(self.clone());
         Box::pin(async move {
-            let args = read(permit.args().text()).map_err(ToolError::new)?;
+            let args = read(permit.args().text()).map_err(|why| ToolError::new(why).unbegun())?;
             shell.run(args).await
         })
     }

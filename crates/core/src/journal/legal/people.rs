@@ -69,6 +69,7 @@ fn decides(state: &State, open: &Open, decided: &Decided) -> bool {
     question == decided.declined
         && actions.len() == decided.decisions.len()
         && (decided.asks.is_empty() || decided.asks.len() == actions.len())
+        && (decided.tools.is_empty() || decided.tools.len() == actions.len())
         && (decided.previews.is_empty() || decided.previews.len() == actions.len())
         && actions.iter().zip(&decided.asks).all(|(action, ask)| {
             // No earlier requirement is dropped.

@@ -100,6 +100,7 @@ impl Decided {
             last: true,
             declined: asked.kind == Kind::Question,
             asks: Vec::new(),
+            tools: Vec::new(),
             previews: Vec::new(),
             rules: Vec::new(),
             by: None,

@@ -33,6 +33,9 @@ pub struct Decided {
     /// How edited calls are asked about from now on, where that is stricter than before: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Option<Ask>>,
+    /// The digests of the tools that calls were edited into, where they were others before: one for each action.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Option<Arc<str>>>,
     /// Previews of edited calls, for the reviewers asked next: one for each action.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previews: Vec<Option<Preview>>,

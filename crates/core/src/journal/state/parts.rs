@@ -179,15 +179,18 @@ impl Call {
     ///
     /// An edit at the first level approves what will run, which its reviewer has seen, if one approval is enough. What the
     /// first level has not seen goes back to it; and where requesters may not approve, an edit makes its author a
-    /// requester of the edited call.
+    /// requester of the edited call. `tool` is the digest of the tool that it has become, if it was another.
     pub(in crate::journal) fn edited(
         &mut self,
         action: &Action,
-        to: &EditedAction,
+        (to, tool): (&EditedAction, Option<&Arc<str>>),
         ask: Ask,
         by: Option<&Arc<str>>,
     ) -> Phase {
         self.changed(to, by);
+        if let Some(digest) = tool {
+            self.shown = Some(Shown { tool: self.name.clone(), digest: digest.clone() });
+        }
         self.deadline = Deadline::Fresh;
         self.approved_by.clear();
         self.restart_levels();

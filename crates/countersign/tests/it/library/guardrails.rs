@@ -6,11 +6,12 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, ApprovalResolved, GuardrailKind, GuardrailOutput, Interruption, Locale, ModelEnd, Principal, RunConfig,
-    RunContext, RunErrorKind, RunHooks, RunState, Runner, ToolGuardrailOutput, ToolUseBehavior, handoff, run,
+    Agent, ApprovalResolved, CancelHandle, GuardrailKind, GuardrailOutput, Interruption, Locale, ModelEnd, Principal,
+    RunConfig, RunContext, RunErrorKind, RunHooks, RunState, Runner, ToolGuardrailOutput, ToolUseBehavior, handoff,
+    run,
     run::Runtime,
     store::{Store, memory::MemoryStore},
-    tool::{Approval, condition::ProposedCall},
+    tool::{Approval, ToolError, condition::ProposedCall, function},
 };
 use futures::future::BoxFuture;
 
@@ -479,6 +480,25 @@ async fn s22_hooks_are_told_what_happens_and_nothing_of_calls_that_do_not_run() 
 fn told_of(told: &Told, events: &[&str]) -> Vec<String> {
     let is_one = |said: &String| events.iter().any(|event| said.starts_with(event));
     ran(&told.0).into_iter().filter(is_one).collect()
+}
+
+#[tokio::test]
+async fn s22_hooks_are_told_of_a_request_that_a_cancelled_turn_withdraws() {
+    let (done, told, cancel) = (Ran::default(), Told::default(), CancelHandle::new());
+    let cancels = cancel.clone();
+    let a = function::tool("a", "", move |_: serde_json::Map<String, serde_json::Value>| {
+        cancels.cancel();
+        std::future::pending::<Result<(), ToolError>>()
+    });
+    let answers = script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]);
+    // Another reviewer's, and so a request of its own.
+    let b = gated("b", &done).needs_approval(Approval::always().levels(["boss"]));
+    let agent = Agent::new("Helper", answers).tool(a.needs_approval(Approval::always())).tool(b);
+    let runner = Runner::new(RunConfig::new().hooks(told.clone()).cancel(&cancel));
+    let mut paused = runner.run(&agent, "go").await.expect("paused");
+    paused.state.approve(&super::item(&paused, "c1")).expect("approved");
+    assert_eq!(runner.run(&agent, paused.state).await.expect_err("cancelled").kind(), RunErrorKind::Cancelled);
+    assert_eq!(told_of(&told, &["approval_resolved"]), ["approval_resolved c1", "approval_resolved c2"]);
 }
 
 #[tokio::test]

@@ -219,3 +219,24 @@ async fn s13_r4_a_server_that_forgot_equal_questions_gets_the_answer_to_each() {
     let outcome = answer(&runtime, "s_2", &accept(5)).await.unwrap();
     assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "4 and 5"));
 }
+
+/// Asks "Which size?" twice. In the fork the call may have taken effect, and is run again.
+#[tokio::test]
+async fn g6_s13_a_fork_asks_what_was_answered_in_its_original() {
+    let fake = McpFake::start(Era::Sessions).await;
+    fake.tool(listing("order", "Orders."), |call: Call| async move {
+        let (first, second) = (call.elicit(form()).await, call.elicit(form()).await);
+        text(format!("{} and {}", first["content"]["size"], second["content"]["size"]))
+    });
+    let runtime = with(&server(&fake).build().unwrap());
+    send(&runtime, "s", "go").await.unwrap();
+    answer(&runtime, "s_1", &accept(4)).await.unwrap();
+    let new = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
+    let made = runtime.fork(&Principal::trusted(), "s", new).await.unwrap();
+    let made = serde_json::to_value(made.session).unwrap();
+    assert_eq!(made["pending"], json!(["f_3"]), "whether it has happened: {made}");
+    decide(&runtime, "f_3", vec![Decision::approve()]).await.unwrap();
+    answer(&runtime, "f_4", &accept(7)).await.unwrap();
+    let outcome = answer(&runtime, "f_5", &accept(8)).await.unwrap();
+    assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "7 and 8"));
+}

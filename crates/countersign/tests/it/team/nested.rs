@@ -1,16 +1,21 @@
 //! Agents as tools, to any depth (spec S4, S5, S22).
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use countersign::{
     Args, Decision, Principal, RunState, Status,
-    run::{NewDecision, NewMessage, Runtime},
+    run::{Code, NewDecision, NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
     tool::Approval,
 };
+use countersign_core::approval::rule::Always;
+use tokio::sync::Notify;
 
 use super::{Say, agent, call, decide_all, free, gated, ran, rule, runtime_of, teller, text, waiting};
-use crate::support::{Ledger, send, stores};
+use crate::support::{Ledger, entry, send, stores};
 
 const DO: &str = r#"{"input":"do it"}"#;
 
@@ -419,5 +424,45 @@ async fn i112_a_nested_pause_outlives_whoever_waited_for_it() {
             }
             assert!(looks < 50_000_000, "{kind}: it comes to its pause");
         }
+    }
+}
+
+/// While a call of one agent is judged, a person rejects one of another agent's, and what is like it.
+#[tokio::test]
+async fn s7_a_call_that_was_being_judged_while_its_like_was_rejected_for_the_session_does_not_run() {
+    let (ledger, turn) = (Ledger::default(), Arc::new(AtomicU32::new(0)));
+    let (judged, rejected) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, ends) = (judged.clone(), rejected.clone());
+    let pay = entry("pay", Approval::never(), &ledger).needs_approval_if(move |_, _: serde_json::Value| {
+        let (first, begins, ends) = (turn.fetch_add(1, Ordering::SeqCst) == 0, begins.clone(), ends.clone());
+        async move {
+            if !first {
+                begins.notify_one();
+                ends.notified().await;
+            }
+            Ok::<_, String>(first)
+        }
+    });
+    let outer = teller([vec![call("o1", "payer", DO), call("o2", "payer", DO)], text("over")]);
+    let one = |id| vec![call(id, "pay", r#"{"n":1}"#)];
+    let inner = teller([one("i1"), one("i2"), text("paid"), text("paid")]);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let payer = agent("Payer", &inner).tool(pay);
+    let runtime = runtime_of(&store, agent("Boss", &outer).tool(payer.as_tool("payer", "Pays.")));
+    let me = Principal::trusted();
+    runtime.message(&me, NewMessage::text("s", "go")).await.expect("begun");
+    judged.notified().await;
+    let no = NewDecision::new("s_1", vec![Decision::reject(None).always(Always::Session)]);
+    until_accepted(&runtime, &me, no).await;
+    rejected.notify_one();
+    let over = runtime.wait(&me, "s").await.expect("over");
+    assert_eq!((over.status, over.text.as_str(), ran(&ledger).len()), (Status::Completed, "over", 0));
+}
+
+/// Decides on a request that may not be stored yet.
+async fn until_accepted(runtime: &Runtime, by: &Principal, new: NewDecision) {
+    while let Err(refusal) = runtime.decide(by, new.clone()).await {
+        assert_eq!(refusal.code, Code::ApprovalNotFound, "{refusal}");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }

@@ -165,11 +165,12 @@ impl Session {
     }
 
     /// Notifies the hooks of what only the end of this part shows, even if it failed.
-    async fn tell_hooks(&self, entries: &[Arc<Entry>], state: &State, interruptions: &[Interruption]) {
-        let inner = &self.runtime.inner;
-        if inner.settings.hooks.is_empty() {
+    async fn tell_hooks(&mut self, entries: &[Arc<Entry>], state: &State, interruptions: &[Interruption]) {
+        if self.runtime.inner.settings.hooks.is_empty() {
             return;
         }
+        self.tell_gone(interruptions).await;
+        let inner = &self.runtime.inner;
         let new = entries.iter().filter(|entry| entry.pos > self.from).flat_map(|entry| &entry.records);
         for record in new {
             // The hooks know a model's answer already.

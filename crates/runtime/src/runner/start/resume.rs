@@ -1,6 +1,6 @@
 //! Resuming a state: the decisions, answers and input made on it take effect together, or nothing does.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use countersign_core::{
     approval::{
@@ -230,17 +230,24 @@ impl Session {
         Ok(true)
     }
 
-    async fn tell_resolved(&self, state: &RunState) -> Result<(), RunError> {
+    async fn tell_resolved(&mut self, state: &RunState) -> Result<(), RunError> {
         if !self.runtime.inner.settings.hooks.is_empty() {
-            let open: Vec<Interruption> = Interruption::all(state.state(), None);
+            self.open = Interruption::all(state.state(), None);
             let now = self.runtime.loaded(&self.session_id).await?;
-            let waits = Interruption::all(&now, None);
-            for item in open.iter().filter(|item| waits.iter().all(|other| !other.is(item))) {
-                let resolved = ApprovalResolved { interruption: item };
-                self.runtime.inner.tell(|hooks| hooks.approval_resolved(&resolved)).await;
-            }
+            self.tell_gone(&Interruption::all(&now, None)).await;
         }
         Ok(())
+    }
+
+    /// Notifies the hooks of requests that were open and do not wait any more.
+    pub(super) async fn tell_gone(&mut self, waits: &[Interruption]) {
+        let (open, gone) =
+            mem::take(&mut self.open).into_iter().partition(|item| waits.iter().any(|other| other.is(item)));
+        self.open = open;
+        for interruption in &gone {
+            let resolved = ApprovalResolved { interruption };
+            self.runtime.inner.tell(|hooks| hooks.approval_resolved(&resolved)).await;
+        }
     }
 
     /// The decisions by interruption. Incomplete decisions on one that cannot be decided in part are kept for later.

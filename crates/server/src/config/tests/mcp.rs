@@ -107,6 +107,26 @@ fn s13_a_name_that_an_agent_has_from_two_places_is_an_error_that_names_both() {
 }
 
 #[test]
+fn c_what_serve_would_refuse_is_an_error_of_the_file() {
+    let long = "b".repeat(53);
+    let handoff = format!("{MINIMAL}handoffs = [\"{long}\"]\n[agents.{long}]\nmodel = \"demo\"\n");
+    let said = lines(&handoff);
+    assert!(said.len() == 1 && said[0].contains("give that agent a name of at most 52"), "{said:?}");
+    assert_eq!(lines(&handoff.replace(&long, &long[1..])), Vec::<String>::new());
+
+    let hosted = |tool: &str| {
+        format!(
+            "[models.m]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n\
+             [models.m.hosted_mcp.shop]\nserver_url = \"https://shop.example.com\"\n\
+             [agents.trader]\nmodel = \"m\"\ntools = [\"{tool}\"]\n[tools.{tool}]\ncommand = [\"true\"]\n"
+        )
+    };
+    let what = "countersign.toml:9: \"tools\" in [agents.trader] has \"mcp__shop__buy\", which is the name of a tool of the MCP server \"shop\" that the provider of its model calls; give it another name";
+    assert_eq!(lines(&hosted("mcp__shop__buy")), [what]);
+    assert_eq!(lines(&hosted("mcp__shops__buy")), Vec::<String>::new());
+}
+
+#[test]
 fn s13_x_an_address_is_in_no_text_of_the_configuration() {
     let text = format!(
         "{MINIMAL}[mcp.wiki]\nurl = \"https://mcp.example.com/s3cretpath?key=s3cretquery\"\n\

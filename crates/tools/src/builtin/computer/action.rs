@@ -110,8 +110,8 @@ pub enum Button {
 }
 
 impl ComputerAction {
-    /// Whether it is possible on a screen of this width and height.
-    pub(super) fn check(&self, screen: (u32, u32)) -> Result<(), String> {
+    /// Whether it is possible on a screen of this width and height, and with these keys.
+    pub(super) fn check(&self, screen: (u32, u32), has_key: impl Fn(&str) -> bool) -> Result<(), String> {
         let (width, height) = screen;
         let on = |x: u32, y: u32| {
             if x < width && y < height { Ok(()) } else { Err(format!("the screen has {width} x {height} pixels")) }
@@ -128,6 +128,10 @@ impl ComputerAction {
             ComputerAction::Keypress { keys } if !(1..=KEYS).contains(&keys.len()) => {
                 Err(format!("1 to {KEYS} keys are pressed together; these are {}", keys.len()))
             }
+            ComputerAction::Keypress { keys } => match keys.iter().find(|name| !has_key(name)) {
+                Some(name) => Err(format!("there is no key {name:?}")),
+                None => Ok(()),
+            },
             ComputerAction::Wait { ms: Some(ms) } if *ms > WAIT_MS => Err(format!("at most {WAIT_MS} ms are waited")),
             _ => Ok(()),
         }
@@ -198,7 +202,7 @@ mod tests {
             r#"{"type":"keypress","keys":[]}"#,
             r#"{"type":"wait","ms":30001}"#,
         ] {
-            assert!(read(action).expect(action).check((100, 50)).is_err(), "{action}");
+            assert!(read(action).expect(action).check((100, 50), |_| true).is_err(), "{action}");
         }
         for action in
             [r#"{"type":"fly"}"#, r#"{"type":"click","x":-1,"y":0}"#, r#"{"type":"type"}"#, r#"{"x":1,"y":1}"#]
@@ -206,7 +210,10 @@ mod tests {
             assert!(read(action).is_err(), "{action}");
         }
         let click = read(r#"{"type":"click","x":99,"y":49,"button":"right"}"#).expect("click");
-        assert_eq!((click.check((100, 50)), &*click.to_string()), (Ok(()), "click with the right button at (99, 49)"));
+        assert_eq!(
+            (click.check((100, 50), |_| true), &*click.to_string()),
+            (Ok(()), "click with the right button at (99, 49)")
+        );
         let typed = read(r#"{"type":"type","text":"a\n2. click"}"#).expect("type");
         assert_eq!(typed.to_string(), r#"type "a\n2. click""#);
     }

@@ -359,4 +359,8 @@ impl Computer for ChromiumComputer {
             Ok(())
         })
     }
+
+    fn has_key(&self, name: &str) -> bool {
+        keys::key(name).is_some()
+    }
 }

@@ -15,7 +15,7 @@ use countersign_core::{
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
-use super::{Chromium, ChromiumComputer, Environment, actions, fits, named, perform};
+use super::{Chromium, ChromiumComputer, Environment, actions, keys, named, perform, possible};
 use countersign_engine::tool::{CallFacts, Previewer, Tool, ToolEntry, ToolError, order::Order};
 
 /// How long a browser may be unused before it ends.
@@ -231,7 +231,7 @@ impl Browsers {
         if let Some(shown) = Seen::of(permit.preview()) {
             let now = match begun.seen().await {
                 Ok(now) => now,
-                Err(error) => return Err(self.ended(&open, &error)),
+                Err(error) => return Err(self.ended(&open, &error).unbegun()),
             };
             if !shown.is(&now) {
                 let how = match (is_new, shown.browser == now.browser || shown.browser == NONE_YET) {
@@ -316,7 +316,7 @@ impl Tool for SessionTool {
     }
 
     fn fits(&self, args: &Args) -> Result<(), String> {
-        fits(args, self.0.chromium.dimensions())
+        possible(&actions(args)?, self.0.chromium.dimensions(), |name| keys::key(name).is_some())
     }
 
     fn session_ended(&self, session_id: &str) {
