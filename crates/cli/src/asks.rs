@@ -6,8 +6,6 @@ use countersign_core::approval::question;
 use countersign_server::config::{Config, ConfigComputer, ConfigRequire, ConfigRuns, by_default};
 use countersign_tools::builtin::{COMPUTER, COMPUTER_USE_PREVIEW, WORKSPACE_NAMES};
 
-use crate::mcp;
-
 /// Describes a tool of an agent, and who decides about its calls according to the tool itself; rules of the policy come
 /// on top.
 pub(crate) fn of_tool(config: &Config, name: &str) -> String {
@@ -15,13 +13,19 @@ pub(crate) fn of_tool(config: &Config, name: &str) -> String {
     let said = declared.and_then(|tool| tool.approval.as_ref());
     let decides = || decides(said.map_or(&ConfigRequire::Never, |approval| &approval.require));
     match declared.map(|tool| &tool.runs) {
-        Some(ConfigRuns::Mcp { server, tool }) => mcp::tool_in_words(server, tool, said),
+        Some(ConfigRuns::Mcp { server, tool }) => {
+            let asks = said.map_or_else(|| format!("as [mcp.{server}] says"), |said| self::decides(&said.require));
+            format!("{tool} of the MCP server {server}; {asks}")
+        }
         Some(ConfigRuns::Http(request)) => format!("{}; {}", request.describe(), decides()),
         Some(ConfigRuns::Command { .. }) => decides(),
         Some(ConfigRuns::Agent(agent)) => format!("the agent {agent} works on it; {}", decides()),
         _ if name == question::TOOL => "the user answers".to_owned(),
-        _ if [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name) && config.computer.is_some() => computer(config),
-        _ => on_folder(config, name).unwrap_or_else(decides),
+        _ => {
+            let on_screen = config.computer.as_ref().filter(|_| [COMPUTER, COMPUTER_USE_PREVIEW].contains(&name));
+            let on_screen = on_screen.map(|there| computer(config, there));
+            on_screen.or_else(|| on_folder(config, name)).unwrap_or_else(decides)
+        }
     }
 }
 
@@ -52,8 +56,7 @@ fn on_folder(config: &Config, name: &str) -> Option<String> {
     Some(format!("{kind}in {}; {asks}", folder.display()))
 }
 
-fn computer(config: &Config) -> String {
-    let Some(computer) = &config.computer else { return String::new() };
+fn computer(config: &Config, computer: &ConfigComputer) -> String {
     let changed = config.tools.iter().find(|tool| tool.runs == ConfigRuns::Computer);
     let changed = changed.and_then(|tool| tool.approval.as_ref());
     let asks = match changed.map(|approval| &approval.require) {

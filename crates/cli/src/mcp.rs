@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use countersign_mcp::{Mcp, McpToolInfo};
-use countersign_server::config::{Config, ConfigApproval, ConfigMcp, ConfigRequire, ConfigRuns, mcp_servers};
+use countersign_server::config::{Config, ConfigMcp, ConfigRuns, mcp_servers};
 use serde_json::{Value, json};
 
 /// A server that was tried.
@@ -101,17 +101,6 @@ pub(crate) fn as_json(reached: &[Reached]) -> Value {
         Err(error) => json!({ "name": reached.name, "error": error }),
     };
     reached.iter().map(one).collect()
-}
-
-/// Describes who decides about a server's tool that has its own name.
-pub(crate) fn tool_in_words(server: &str, tool: &str, approval: Option<&ConfigApproval>) -> String {
-    let asks = match approval.map(|approval| &approval.require) {
-        Some(ConfigRequire::Always) => "a person decides".to_owned(),
-        Some(ConfigRequire::When(condition)) => format!("a person decides if {condition}"),
-        Some(ConfigRequire::Never) => "runs without approval".to_owned(),
-        None => format!("as [mcp.{server}] says"),
-    };
-    format!("{tool} of the MCP server {server}; {asks}")
 }
 
 /// Describes who decides about a server's tools.

@@ -5,10 +5,7 @@ use std::{io::ErrorKind, net::SocketAddr, path::PathBuf, sync::Arc, time::Durati
 use clap::Args;
 use countersign_engine::process;
 use countersign_runtime::run::Runtime;
-use countersign_server::{
-    Options, Server, Webhooks,
-    config::{Config, ConfigWebhook},
-};
+use countersign_server::{Options, Server, Webhooks, config::Config};
 use countersign_store::Store;
 use tokio::{
     net::TcpListener,
@@ -187,7 +184,7 @@ async fn leave(store: &dyn Store) {
 
 /// The webhooks. Messages link to the console at this address, unless the configuration has another.
 async fn webhooks(config: &Config, store: Arc<dyn Store>, address: SocketAddr) -> Result<Webhooks, String> {
-    let endpoints = config.webhooks.iter().map(ConfigWebhook::endpoint).collect();
+    let endpoints = config.webhooks.clone();
     let console = config.server.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
     Ok(Webhooks::open(store, endpoints, &console, config.locale).await?)
 }

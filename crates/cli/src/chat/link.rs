@@ -5,7 +5,10 @@ mod heard;
 
 use std::time::Duration;
 
-use countersign_core::limits::SESSION_BYTES;
+use countersign_core::{
+    limits::SESSION_BYTES,
+    wire::{PROTOCOL, UNAUTHENTICATED},
+};
 use countersign_server::InProcess;
 use futures::{SinkExt as _, StreamExt as _};
 use reqwest::{Method, StatusCode};
@@ -34,10 +37,6 @@ use crate::{
     write_line,
 };
 
-/// The subprotocol.
-const PROTOCOL: &str = "countersign.v1";
-/// The close code of a connection whose token is no longer valid.
-const UNAUTHENTICATED: u16 = 4401;
 /// The time between a server's pings, until it says another.
 const HEARTBEAT: u64 = 30;
 /// After so many of these times without a byte the connection is lost: nothing else tells that its other end is gone.

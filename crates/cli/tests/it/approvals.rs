@@ -13,13 +13,6 @@ use crate::support::{
     ask::{asks, waiting},
 };
 
-/// A session with a request that is pending.
-async fn pending(setup: Setup) -> Server {
-    let server = setup.start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    server
-}
-
 /// The digest of the first action.
 fn digest(server: &Server, key: &str) -> String {
     let shown = server.command(&["approvals", "show", key, "--json"]).json();
@@ -32,7 +25,7 @@ fn status(server: &Server, key: &str) -> Value {
 
 #[tokio::test]
 async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
-    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let listed = server.command(&["approvals", "list"]);
     let line = listed.ok().lines().next().unwrap();
     for part in ["s_1", "in ", "user", "execute_trade {\"price\": 82000, \"quantity\": 100"] {
@@ -79,7 +72,7 @@ async fn u3_a_request_is_listed_shown_and_approved_with_its_digest() {
 
 #[tokio::test]
 async fn u3_a_rejection_tells_the_model_why() {
-    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let rejected = server.command(&["approvals", "reject", "s_1", "--yes", "--reason", "too dear", "--json"]).json();
     assert_eq!(rejected["decisions"][0]["message"], "too dear");
     assert!(rejected["decisions"][0]["digest"].is_string(), "with the digest of what was read: {rejected}");
@@ -93,7 +86,7 @@ async fn u3_an_editor_changes_the_arguments_and_digits_stay() {
     let call = json!({ "name": "execute_trade", "args": { "symbol": "VNM", "quantity": 100, "price": 1 } });
     let script = json!({ "turns": [{ "tool_calls": [call] }, { "text": "Done." }] }).to_string();
     let script = script.replace("\"price\":1", "\"price\":82000.10");
-    let server = pending(Setup::new(Store::Memory, &json!({})).script_text(&script)).await;
+    let server = Setup::new(Store::Memory, &json!({})).script_text(&script).pending().await;
     let edit = |editor: &str| {
         server.command_with(&["approvals", "edit", "s_1", "--yes"], "", &[("EDITOR", editor), ("VISUAL", "")])
     };
@@ -152,7 +145,7 @@ async fn u3_questions_are_menus_in_a_terminal() {
 
 #[tokio::test]
 async fn u3_a_terminal_asks_before_it_approves() {
-    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let mut terminal = server.terminal(&["approvals", "approve", "s_1"], &[]);
     terminal.see("\"quantity\": 100");
     terminal.see("approve this? [y/N] ");
@@ -169,7 +162,7 @@ async fn u3_a_terminal_asks_before_it_approves() {
 
 #[tokio::test]
 async fn u3_what_was_typed_before_a_request_was_shown_decides_nothing() {
-    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let mut terminal = server.terminal(&["approvals", "approve", "s_1"], &[]);
     terminal.type_line("y");
     terminal.see("approve this? [y/N] ");
@@ -222,7 +215,7 @@ async fn u3_the_soonest_deadline_is_listed_first_in_pages() {
 
 #[tokio::test]
 async fn u3_watch_prints_what_is_pending_and_what_comes() {
-    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let mut child = Command::new(BINARY)
         .args(["approvals", "watch", "--json", "--every", "1", "--url", &format!("http://{}", server.address)])
         .stdout(Stdio::piped())
@@ -444,10 +437,10 @@ fn u3_an_answer_that_is_no_json_is_not_replaced_by_what_stands_in_the_input() {
 
 #[tokio::test]
 async fn u3_a_call_is_answered_instead_of_run_where_it_may_be() {
-    let server = pending(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     server.command(&["approvals", "answer", "s_1", "--answer", "done by phone"]).failed(1, "waits for a decision");
     let trade = "approval = { require = true, allowed_decisions = [\"respond\", \"reject\"] }";
-    let server = pending(Setup::one_trade(Store::Memory).trade(trade)).await;
+    let server = Setup::one_trade(Store::Memory).trade(trade).pending().await;
     server.command(&["approvals", "answer", "s_1", "--answer", "a", "--answer", "b"]).failed(2, "once");
     // Nothing is read in its place from the input.
     let value = server.command_with(&["approvals", "answer", "s_1", "--value", "7"], "8\n", &[]);
@@ -516,8 +509,7 @@ async fn r9_a_damaged_request_is_left_out_of_the_inbox_counted_and_named_once_in
 /// The history is in the journal, which is whole.
 #[tokio::test]
 async fn r9_a_history_is_read_though_the_row_of_its_request_is_damaged() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Sqlite).pending().await;
     let before = server.get("/v1/sessions/s/history").await.ok();
     assert!(before.to_string().contains("s_1"), "{before}");
     server.kill();

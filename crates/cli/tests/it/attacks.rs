@@ -18,13 +18,6 @@ fn approve() -> Value {
     json!({ "decisions": [{ "type": "approve" }] })
 }
 
-/// A session `s` with a pending request.
-async fn waiting(setup: Setup) -> Server {
-    let server = setup.start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
-    server
-}
-
 /// Nothing was decided, and nothing ran.
 async fn untouched(server: &Server, before: &Value) {
     assert!(server.calls().is_empty());
@@ -34,7 +27,7 @@ async fn untouched(server: &Server, before: &Value) {
 #[tokio::test]
 async fn x_pages_of_other_origins_decide_nothing() {
     // The worst case: no token is needed.
-    let server = waiting(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let before = server.get("/v1/sessions/s/state").await.ok();
     let (port, body) = (server.address.port(), approve().to_string());
     for origin in [
@@ -69,7 +62,7 @@ async fn x_pages_of_other_origins_decide_nothing() {
 
 #[tokio::test]
 async fn x_dns_rebinding_reaches_nothing() {
-    let server = waiting(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let before = server.get("/v1/sessions/s/state").await.ok();
     let (port, body) = (server.address.port(), approve().to_string());
     for host in
@@ -106,7 +99,7 @@ async fn x_only_allowed_hosts_are_answered() {
 
 #[tokio::test]
 async fn x_a_request_without_preflight_is_no_decision() {
-    let server = waiting(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let before = server.get("/v1/sessions/s/state").await.ok();
     let json = approve().to_string();
     let form = "decisions=%5B%7B%22type%22%3A%22approve%22%7D%5D";
@@ -131,7 +124,7 @@ async fn x_a_request_without_preflight_is_no_decision() {
 
 #[tokio::test]
 async fn x_nothing_is_decided_by_get_or_head_whatever_it_claims_to_be() {
-    let server = waiting(Setup::one_trade(Store::Memory)).await;
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let before = server.get("/v1/sessions/s/state").await.ok();
     let body = approve().to_string();
     let query = "decisions=%5B%7B%22type%22%3A%22approve%22%7D%5D&decision=approve&wait=true&_method=POST";
@@ -301,7 +294,7 @@ on_both_stores! {
 
     // Two decisions sent at once, and one after the other: one counts.
     async fn x_a_second_decision_changes_nothing(store) {
-        let server = waiting(Setup::one_trade(store)).await;
+        let server = Setup::one_trade(store).pending().await;
         let (yes, no) = (approve(), json!({ "decisions": [{ "type": "reject" }] }));
         let deciding = (0..8).map(|i| server.post("/v1/approvals/s_1", if i % 2 == 0 { &yes } else { &no }));
         let answers = futures::future::join_all(deciding).await;

@@ -281,8 +281,7 @@ async fn r8_every_change_of_the_file_is_named() {
 /// A gated call does not run if that cannot be recorded.
 #[tokio::test]
 async fn r8_what_cannot_be_recorded_does_not_happen() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Sqlite).pending().await;
     server.kill();
     change(&server, "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room to tell'); END");
     server.start_again().await;

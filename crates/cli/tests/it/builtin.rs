@@ -52,8 +52,7 @@ on_both_stores! {
         let calls = json!([{ "id": "t", "name": "share_thought", "args": { "text": "look" } }]);
         let provider = Provider::start(vec![json!({ "tool_calls": calls }), json!({ "text": "done" })]).await;
         let setup = Setup::new(store, &json!({ "turns": [] })).locale("zh").built_in(&["share_thought"]).provider(&provider);
-        let server = setup.start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let _server = setup.pending().await;
         assert_eq!(provider.results(1), [("t".to_owned(), "已展示给用户".to_owned())]);
         let call = provider.conversation(1).into_iter().find(|m| m["tool_calls"].is_array()).unwrap();
         assert_eq!(call["tool_calls"][0]["function"]["name"], "share_thought", "to the model it is a call: {call}");
@@ -96,8 +95,7 @@ on_both_stores! {
 async fn r3_the_list_of_todos_survives_kill_9() {
     let list = json!([todo("look", "in_progress")]);
     let script = json!({ "turns": [{ "tool_calls": [write(list.clone())] }, { "text": "ok" }] });
-    let mut server = Setup::new(Store::Sqlite, &script).built_in(&["write_todos"]).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::new(Store::Sqlite, &script).built_in(&["write_todos"]).pending().await;
     server.kill();
     server.start_again().await;
     assert_eq!(server.get("/v1/sessions/s/state").await.ok()["todos"], list);

@@ -102,8 +102,7 @@ fn setup(script: &Value, base: &str) -> Setup {
 #[tokio::test]
 async fn s14_a_pending_batch_survives_a_restart_and_is_done_once_approved() {
     let (base, mut said) = site().await;
-    let mut server = setup(&calls(&[says("agent")]), &base).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = setup(&calls(&[says("agent")]), &base).pending().await;
     let shown = preview(&server, "s_1").await;
     let want = format!("On {base}/, in a browser that is started for it\n1. click");
     assert!(shown.starts_with(&want) && shown.contains("agent"), "{shown}");
@@ -126,8 +125,7 @@ async fn s14_a_pending_batch_survives_a_restart_and_is_done_once_approved() {
 async fn s14_a_batch_approved_for_one_page_is_not_done_on_another_after_a_restart() {
     let (base, mut said) = site().await;
     let next = json!([{ "type": "click", "x": 60, "y": 170 }, { "type": "wait", "ms": 500 }]);
-    let mut server = setup(&calls(&[next, says("late")]), &base).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = setup(&calls(&[next, says("late")]), &base).pending().await;
     preview(&server, "s_1").await;
     approve(&server, "s_1").await;
     assert_eq!([next_request(&mut said).await, next_request(&mut said).await], ["/".to_owned(), "/next".to_owned()]);
@@ -158,8 +156,7 @@ async fn s14_a_rule_looks_at_each_action_and_both_names_are_known() {
     let script = calls(&[json!([{ "type": "screenshot" }]), says("asked")]);
     let rule = "\n[tools.computer]\napproval = { require = \"args.action.type == 'type'\" }\n";
     let setup = setup(&script, &base).sections(rule);
-    let server = setup.start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = setup.pending().await;
     // A screenshot needs no approval; typing does.
     let shown = preview(&server, "s_1").await;
     assert!(shown.starts_with(&format!("On {base}/\n1. click")), "{shown}");
@@ -172,8 +169,7 @@ async fn s14_a_rule_looks_at_each_action_and_both_names_are_known() {
     // A rule of the policy under the older name holds for calls of the newer one.
     let denied = "\n[[policy.rules]]\ntool = \"computer_use_preview\"\ndeny = \"no browsing\"\n";
     let server = Setup::new(Store::Memory, &script).built_in(&["computer"]).sections(&browser(&base)).sections(denied);
-    let server = server.start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = server.pending().await;
     server.until_status("s", "completed").await;
     assert!(server.get("/v1/sessions/s/history").await.body.contains("no browsing"));
     assert!(said.try_recv().is_err());

@@ -143,8 +143,7 @@ on_both_stores! {
             let call = json!([{ "id": "t", "name": "read", "args": { "tool_content_message": "Look" } }]);
             let provider = Provider::start(vec![json!({ "tool_calls": call }), json!({ "text": "done" })]).await;
             let setup = tool(store, &json!({ "turns": [] }), lines).built_in(&["write_todos"]).provider(&provider);
-            let server = setup.start().await;
-            server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+            let server = setup.pending().await;
             let argument = |name: &str| provider.parameters(0, name)["properties"]["tool_content_message"].clone();
             assert_eq!(argument("read")["type"], if asked { json!("string") } else { Value::Null }, "{lines}");
             assert_eq!(argument("write_todos")["type"], "string");

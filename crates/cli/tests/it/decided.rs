@@ -80,8 +80,7 @@ async fn u3_what_cannot_be_decided_so_is_refused_before_a_person_does_any_work_f
     terminal.see(&format!("`countersign approvals answer s_1 --url http://{}`", server.address));
     assert!(!terminal.shown().contains("approve this?"), "{}", terminal.shown());
     assert_eq!(terminal.ended(), Some(5));
-    let server = Setup::one_trade(Store::Memory).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let editor = [("EDITOR", "touch opened; false"), ("VISUAL", "")];
     server.command_with(&["approvals", "edit", "s_1"], "", &editor).failed(2, "give --digest");
     assert!(!server.path("opened").exists(), "what would be written there is lost");

@@ -5,16 +5,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::{
     on_both_stores,
-    support::{Server, Setup, Ws, fold::results, trade},
+    support::{Setup, Ws, ask::waiting, fold::results, trade},
 };
-
-async fn waiting(setup: Setup) -> (Server, Ws) {
-    let server = setup.start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
-    (server, ws)
-}
 
 fn two() -> Value {
     json!({ "turns": [{ "tool_calls": [trade(1), trade(2)] }, { "text": "done" }] })

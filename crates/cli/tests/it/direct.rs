@@ -25,16 +25,14 @@ fn log(server: &Server) -> Vec<Value> {
 
 /// A session with a request that is pending, and a server that was killed.
 async fn stopped(setup: Setup) -> Server {
-    let mut server = setup.start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = setup.pending().await;
     server.kill();
     server
 }
 
 #[tokio::test]
 async fn u3_a_stopped_servers_store_is_read_as_the_server_would_answer() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Sqlite).pending().await;
     let commands: [&[&str]; 7] = [
         &["approvals", "list"],
         &["approvals", "show", "s_1"],
@@ -247,8 +245,7 @@ async fn u3_a_store_that_cannot_be_opened_says_what_to_do() {
 
 #[tokio::test]
 async fn u3_in_a_database_a_decision_is_carried_out_by_the_server_that_runs() {
-    let mut server = Setup::one_trade(Store::Postgres).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Postgres).pending().await;
     let listed = direct(&server, &["approvals", "list", "--json"], &[]).json();
     assert_eq!(listed, server.command(&["approvals", "list", "--json"]).json(), "while the server runs");
     assert!(direct(&server, &["approvals", "approve", "s_1", "--yes"], &[]).ok().contains("decided (approve)"));

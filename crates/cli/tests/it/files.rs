@@ -34,8 +34,7 @@ on_both_stores! {
             { "text": "Told: {{ last_tool_result }}" },
         ] });
         let setup = Setup::new(store, &script).built_in(&["read_file", "apply_patch"]).sections(WORKSPACE);
-        let mut server = setup.file("a.txt", "one\ntwo\n").start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let mut server = setup.file("a.txt", "one\ntwo\n").pending().await;
         let asked = request(&server).await;
         let preview = find(&asked, "preview").expect("a preview");
         assert_eq!(preview, json!({
@@ -109,8 +108,7 @@ on_both_stores! {
             { "text": "done" },
         ] });
         let section = "builtin = \"shell\"\nworkspace = \".\"\ntime_limit = 20\ndescription = \"Runs.\"";
-        let server = Setup::new(store, &script).tool("sh", section).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::new(store, &script).tool("sh", section).pending().await;
         let asked = request(&server).await;
         assert!(find(&asked, "preview").unwrap()["text"].as_str().unwrap().ends_with("\n$ echo yes > yes"), "{asked}");
         assert!(!server.path("yes").exists() && !server.path("no").exists());
@@ -152,8 +150,7 @@ async fn r1_a_call_whose_program_changes_while_it_waits_is_asked_about_again() {
     let script = json!({ "turns": [{ "tool_calls": [call("pay", &json!({}))] }, { "text": "done" }] });
     let section = "description = \"Pays.\"\nparameters = { type = \"object\", properties = {} }\napproval = true\n\
                    command = [\"sh\", \"-c\", \"echo paid > one\"]";
-    let mut server = Setup::new(Store::Sqlite, &script).tool("pay", section).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::new(Store::Sqlite, &script).tool("pay", section).pending().await;
     request(&server).await;
     server.kill();
     server.configure(|text| text.replace("echo paid > one", "echo paid > two"));
@@ -173,8 +170,7 @@ async fn s12_a_terminal_shows_what_a_pending_call_would_do() {
     let write = json!({ "path": "a.txt", "content": "\u{1b}[2Jnew\u{202e}\n" });
     let script = json!({ "turns": [{ "tool_calls": [call("write_file", &write)] }, { "text": "done" }] });
     let setup = Setup::new(Store::Memory, &script).built_in(&["write_file"]).sections(WORKSPACE);
-    let server = setup.file("a.txt", "old\n").start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = setup.file("a.txt", "old\n").pending().await;
     request(&server).await;
     let url = format!("http://{}", server.address);
     let told = run(&server.path(""), &["sessions", "state", "s", "--url", &url], "", &[]);

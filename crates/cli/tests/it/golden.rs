@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     on_both_stores,
-    support::{Setup, trade},
+    support::{Setup, ask::waiting, trade},
 };
 
 /// The fields of `frame` that `example` has, deeply; everything else is an extra.
@@ -141,10 +141,7 @@ on_both_stores! {
 
     async fn w5_missing_decisions_of_source_000_take_the_first(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(1), trade(2), trade(3)] }, { "text": "done" }] });
-        let server = Setup::new(store, &script).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (_server, mut ws) = waiting(Setup::new(store, &script)).await;
         ws.decide("s_1", json!([{ "type": "reject" }, { "type": "approve" }])).await;
         let frames = ws.until_status("completed").await;
         let decided = frames.iter().find(|f| f["delta"]["decisions"].is_array()).unwrap();

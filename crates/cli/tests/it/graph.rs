@@ -6,8 +6,7 @@ use crate::support::{Setup, Store, http::request, run};
 
 #[tokio::test]
 async fn g7_a_sessions_graph_is_served_in_three_formats_with_its_position() {
-    let server = Setup::one_trade(Store::Memory).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let graph = server.get("/v1/sessions/s/graph").await.ok();
     assert_eq!((&graph["agent"], &graph["status"]), (&json!("trader"), &json!("awaiting_input")));
     let state = server.get("/v1/sessions/s/state").await.ok();

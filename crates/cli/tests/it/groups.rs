@@ -6,7 +6,7 @@ use crate::{
     on_both_stores,
     support::{
         Server, Setup, Store,
-        ask::{ask, events, said, two_questions},
+        ask::{ask, events, said, two_questions, waiting},
         fold::Fold,
         trade,
     },
@@ -181,10 +181,7 @@ on_both_stores! {
     async fn q5_an_approval_of_a_call_displayed_as_content_is_outside_groups(store) {
         let script = json!({ "turns": [{ "thinking": "a", "tool_calls": [trade(1)] }, { "text": "done" }] });
         let rule = "approval = true\nstream = { display_as_content = true }";
-        let server = Setup::new(store, &script).trade(rule).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script).trade(rule)).await;
         ws.decide("s_1", json!([{ "type": "reject" }])).await;
         ws.until_status("completed").await;
         assert_eq!(Fold::of(&server.checked("s").await).shape(), [
@@ -217,10 +214,7 @@ on_both_stores! {
         let script = json!({ "turns": [
             { "tool_calls": [trade(1), ask(two_questions())] }, { "text": "done" },
         ] });
-        let server = Setup::new(store, &script).built_in(&["ask_user_question"]).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script).built_in(&["ask_user_question"])).await;
         ws.decide("s_1", json!([{ "type": "reject" }])).await;
         ws.until_status("awaiting_input").await;
         ws.answer("s_2", json!({})).await;
@@ -236,10 +230,7 @@ on_both_stores! {
             { "thinking": "a", "tool_calls": [trade(1)] },
             { "thinking": "b", "error": "on fire" },
         ] });
-        let server = Setup::new(store, &script).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script)).await;
         ws.send(&json!({ "type": "cancel", "session_id": "s" })).await;
         let frames = events(ws.until_status("cancelled").await);
         let kinds: Vec<_> = frames.iter().map(|f| f["type"].as_str().unwrap()).collect();
@@ -259,10 +250,7 @@ on_both_stores! {
 
     async fn w2_a_message_in_mid_turn_closes_the_group(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "tool_calls": [call("note", 2)] }, { "text": "done" }] });
-        let server = Setup::new(store, &script).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script)).await;
         ws.send(&json!({
             "type": "approval", "session_id": "s", "approval_key": "s_1", "decisions": [{ "type": "reject" }],
             "user_edit_content": "something else",

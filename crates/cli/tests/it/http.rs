@@ -70,8 +70,7 @@ on_both_stores! {
     }
 
     async fn w8_the_stream_of_a_message_that_leads_to_nothing_now_ends_at_once(store) {
-        let server = Setup::one_trade(store).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::one_trade(store).pending().await;
         let (accept, begun) = ([("accept", "text/event-stream")], std::time::Instant::now());
         // The second time it is known.
         for _ in 0..2 {
@@ -83,8 +82,7 @@ on_both_stores! {
     }
 
     async fn w8_following_by_server_sent_events(store) {
-        let server = Setup::one_trade(store).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::one_trade(store).pending().await;
         let mut sse = Sse::open(server.address, "/v1/sessions/s/events?after=0", &[]).await;
         let mut seen = Vec::new();
         while seen.last().is_none_or(|event: &Value| event["status"] != "awaiting_input") {
@@ -151,8 +149,7 @@ on_both_stores! {
     }
 
     async fn w8_cancel_and_delete(store) {
-        let server = Setup::one_trade(store).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::one_trade(store).pending().await;
         let cancelled = request(server.address, "POST", "/v1/sessions/s/cancel", &[], None).await.ok();
         assert_eq!((&cancelled["status"], &cancelled["pending"]), (&json!("cancelled"), &json!([])));
         server.post("/v1/sessions/s/cancel", &json!({})).await.problem(409, "nothing_to_cancel");
@@ -319,8 +316,7 @@ async fn w8_every_error_is_a_problem_document() {
 /// A misspelt or misplaced parameter would otherwise be as good as none: `?agent=` of a message is in its body.
 #[tokio::test]
 async fn r9_a_parameter_that_an_operation_does_not_take_is_refused_by_name() {
-    let server = Setup::one_trade(Store::Memory).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = Setup::one_trade(Store::Memory).pending().await;
     let before = server.get("/v1/sessions/s/state").await.ok();
     let document = published::printed("openapi");
     let mut asked = 0;

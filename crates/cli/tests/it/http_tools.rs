@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     on_both_stores,
-    support::{DEADLINE, Setup, Store},
+    support::{DEADLINE, Setup, Store, ask::waiting},
 };
 
 const SECRET: &str = "broker-secret-41ab9";
@@ -133,8 +133,7 @@ on_both_stores! {
     async fn m2_the_shown_and_edited_request_is_sent_and_no_secret_leaks(store) {
         let broker = Broker::start(true).await;
         let server = Setup::new(store, &json!({})).script_text(SMALL).env("BROKER_TOKEN", SECRET).log("trace")
-            .tool("order", &broker.order("approval = true")).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+            .tool("order", &broker.order("approval = true")).pending().await;
         let asked = server.get("/v1/approvals/s_1").await.ok();
         let shown = |account: &str, quantity: &str| format!(
             "POST {}/accounts/{account}/orders?key={{{{ env.BROKER_TOKEN }}}}\nauthorization: Bearer {{{{ env.BROKER_TOKEN }}}}\n\
@@ -171,8 +170,7 @@ on_both_stores! {
 async fn x_an_argument_that_would_lead_elsewhere_is_never_sent_and_nobody_is_asked_about_it() {
     let broker = Broker::start(true).await;
     let setup = Setup::new(Store::Memory, &json!({})).script_text(SCRIPT).env("BROKER_TOKEN", SECRET);
-    let server = setup.tool("order", &broker.order("approval = true")).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = setup.tool("order", &broker.order("approval = true")).pending().await;
     server.until_status("s", "completed").await;
     server.get("/v1/approvals/s_1").await.problem(404, "approval_not_found");
     let history = server.get("/v1/sessions/s/history").await.body;
@@ -184,10 +182,7 @@ async fn x_an_argument_that_would_lead_elsewhere_is_never_sent_and_nobody_is_ask
 async fn dies_in_the_middle(more: &str) -> (Broker, crate::support::Server) {
     let broker = Broker::start(false).await;
     let setup = Setup::new(Store::Sqlite, &json!({})).script_text(SMALL).env("BROKER_TOKEN", SECRET);
-    let mut server = setup.tool("order", &broker.order(more)).start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
+    let (mut server, mut ws) = waiting(setup.tool("order", &broker.order(more))).await;
     ws.decide("s_1", json!([{ "type": "approve" }])).await;
     broker.until(1).await;
     server.kill();

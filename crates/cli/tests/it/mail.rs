@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    support::{DEADLINE, Server, Setup, Store, python},
+    support::{DEADLINE, Server, Setup, Store, ask::waiting, python},
     webhooks::until_webhook,
 };
 
@@ -187,10 +187,7 @@ async fn u4_x_an_answer_from_before_tls_makes_no_mail_delivered() {
 async fn u4_an_e_mail_that_was_refused_is_attempted_again_under_the_same_id() {
     let mail = MailServer::start("plain", &[]).await;
     fs::write(mail.path("refuse"), "451 The disk is full").unwrap();
-    let server = mail.notifying("smtp", "tls = \"none\"").start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
+    let (server, _ws) = waiting(mail.notifying("smtp", "tls = \"none\"")).await;
     let at = until_webhook(&server, |webhook| webhook["waiting"] == 1).await;
     let why = at["last_failed"]["message"].as_str().unwrap();
     assert!(why.contains("451") && why.contains("The disk is full"), "{why}");

@@ -408,8 +408,7 @@ async fn c_retention_keeps_whatever_is_pending_however_old_it_is() {
 async fn restored_while_pending(timeout: u32, rules: &str) -> Server {
     let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "done" }], "at_end": "repeat" });
     let trade = format!("approval = {{ timeout = {timeout} }}");
-    let mut server = Setup::new(Store::Sqlite, &script).trade(&trade).more(rules).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::new(Store::Sqlite, &script).trade(&trade).more(rules).pending().await;
     server.kill();
     let held = run(&server.path(""), &["store", "restored", "--json"], "", &[]);
     assert_eq!(

@@ -4,15 +4,12 @@ use serde_json::json;
 
 use crate::{
     on_both_stores,
-    support::{Provider, Setup, fold::results, trade},
+    support::{Provider, Setup, ask::waiting, fold::results, trade},
 };
 
 on_both_stores! {
     async fn w9_a_message_while_a_request_is_pending_is_refused_with_the_keys(store) {
-        let server = Setup::one_trade(store).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::one_trade(store)).await;
         ws.send(&json!({ "type": "message", "session_id": "s", "content": "hello?", "request_id": "r" })).await;
         let error = ws.error("approval_pending").await;
         assert!(error.to_string().contains("s_1"), "{error}");
@@ -26,10 +23,7 @@ on_both_stores! {
         let script = json!({ "turns": [
             { "tool_calls": [trade(1), trade(2)] }, { "text": "[{{ last_tool_result }}] [{{ last_user }}]" },
         ] });
-        let server = Setup::new(store, &script).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script)).await;
         ws.send(&json!({
             "type": "message", "session_id": "s", "content": "sell instead", "on_pending": "reject"
         })).await;
@@ -43,10 +37,7 @@ on_both_stores! {
 
     async fn w9_a_queued_message_waits_for_the_results(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(1)] }, { "text": "[{{ last_user }}]" }] });
-        let server = Setup::new(store, &script).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script)).await;
         ws.send(&json!({ "type": "message", "session_id": "s", "content": "and then?", "on_pending": "queue" })).await;
         assert_eq!(ws.next().await["type"], "ack");
         ws.nothing_more().await;
@@ -62,10 +53,7 @@ on_both_stores! {
     async fn w9_a_queued_message_is_not_mistaken_for_a_comment_with_the_same_text(store) {
         let answers = vec![json!({ "tool_calls": [{ "id": "c", "name": "execute_trade", "args": trade(1)["args"] }] }), json!({ "text": "done" })];
         let provider = Provider::start(answers).await;
-        let server = Setup::new(store, &json!({ "turns": [] })).provider(&provider).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &json!({ "turns": [] })).provider(&provider)).await;
         ws.send(&json!({ "type": "message", "session_id": "s", "content": "hurry", "on_pending": "queue" })).await;
         assert_eq!(ws.next().await["type"], "ack");
         ws.send(&json!({

@@ -90,8 +90,7 @@ async fn p3_x_recorded_arguments_are_printed_with_all_digits_and_obeyed_by_no_te
     let script = json!({ "turns": [{ "tool_calls": [trade(10)] }, { "text": "done" }] }).to_string();
     let script = script.replace("82000", "82000.10").replace("VNM", "V\u{9b}2J\u{202e}NM");
     let setup = Setup::new(Store::Sqlite, &json!({})).script_text(&script);
-    let server = setup.trade("approval = { require = false }").start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = setup.trade("approval = { require = false }").pending().await;
     for arguments in [&["--json"][..], &[]] {
         let told = test(&server, CHANGED, arguments);
         let obeyed = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';

@@ -2,15 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Provider, Server, Setup, Store};
+use crate::support::{Provider, Server, Setup, Store, ask};
 
 /// A server whose model is this provider's, until a request is pending; killed and restarted then.
 async fn waiting(provider: &Provider, kind: &str, more: &str) -> Server {
     let model = format!("provider = {kind:?}\nmodel = \"m\"\nbase_url = {:?}\n{more}", provider.base_url);
-    let mut server = Setup::new(Store::Sqlite, &json!({})).model(&model).start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
+    let (mut server, _ws) = ask::waiting(Setup::new(Store::Sqlite, &json!({})).model(&model)).await;
     server.kill();
     server.start_again().await;
     server

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{
     DEADLINE, FILE_BLOCKS, Setup, Store,
-    ask::events,
+    ask::{events, waiting},
     fold::{Fold, without_gaps},
 };
 
@@ -50,10 +50,8 @@ async fn r3_an_acknowledged_message_survives_kill_9() {
 
 #[tokio::test]
 async fn r3_an_acknowledged_decision_survives_kill_9() {
-    let mut server = Setup::one_trade(Store::Sqlite).trade("approval = true\nidempotent = true").start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
+    let (mut server, mut ws) =
+        waiting(Setup::one_trade(Store::Sqlite).trade("approval = true\nidempotent = true")).await;
     ws.decide("s_1", json!([{ "type": "approve" }])).await;
     ws.until_type("ack").await;
     server.kill();
@@ -209,10 +207,7 @@ async fn r9_a_file_that_may_not_get_longer_fails_what_does_not_fit_and_ends_no_s
 
 #[tokio::test]
 async fn u3_sigterm_stops_gracefully_and_a_second_signal_at_once() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
+    let (mut server, mut ws) = waiting(Setup::one_trade(Store::Sqlite)).await;
     server.signal(Signal::TERM);
     let closed = ws.frame().await;
     assert!(matches!(closed, tokio_tungstenite::tungstenite::Message::Close(_)), "{closed:?}");

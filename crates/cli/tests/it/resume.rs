@@ -37,8 +37,7 @@ on_both_stores! {
     }
 
     async fn w1_exactly_one_of_decisions_answers_and_resume_is_accepted(store) {
-        let server = Setup::one_trade(store).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::one_trade(store).pending().await;
         let mut ws = server.ws().await;
         let approve = json!([{ "type": "approve" }]);
         for body in [
@@ -62,8 +61,7 @@ on_both_stores! {
     }
 
     async fn g3_a_program_without_graphs_says_so(store) {
-        let server = Setup::one_trade(store).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::one_trade(store).pending().await;
         assert_eq!(server.get("/v1/graphs").await.ok(), json!({ "graphs": [], "next_cursor": null }));
         server.get("/v1/graphs/essay/graph").await.problem(404, "unknown_graph");
         server.post("/v1/graphs/essay/runs", &json!({ "state": {} })).await.problem(404, "unknown_graph");

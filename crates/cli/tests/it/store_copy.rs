@@ -297,8 +297,7 @@ async fn c_a_copy_that_was_killed_is_served_by_nobody_and_made_again_in_an_empty
 /// The process ended when both stores were marked, or only one of them.
 #[tokio::test]
 async fn c_a_copy_that_ended_between_its_two_marks_is_served_by_nobody_until_it_is_run_again() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Sqlite).pending().await;
     server.kill();
     let database = Database::new();
     let arguments = ["sqlite:test.db", database.url()];
@@ -330,8 +329,7 @@ async fn c_a_copy_that_ended_between_its_two_marks_is_served_by_nobody_until_it_
 
 #[tokio::test]
 async fn c_no_other_database_is_taken_for_the_copy_of_a_store() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Sqlite).pending().await;
     server.kill();
     let database = Database::new();
     let arguments = ["sqlite:test.db", database.url()];
@@ -403,8 +401,7 @@ async fn u4_a_store_that_is_moved_keeps_how_far_its_webhooks_are_and_what_did_no
 
 #[tokio::test]
 async fn c_a_store_whose_audit_log_was_changed_is_not_copied() {
-    let mut server = Setup::one_trade(Store::Sqlite).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let mut server = Setup::one_trade(Store::Sqlite).pending().await;
     server.kill();
     let change = "UPDATE audit SET body = replace(body, '100', '101')";
     rusqlite::Connection::open(server.path("test.db")).unwrap().execute_batch(change).unwrap();

@@ -36,8 +36,7 @@ on_both_stores! {
         ] });
         let (section, second) = helper(&second, "tools = [\"execute_trade\"]");
         let setup = Setup::new(store, &script).sections(&section).file("second.json", &second);
-        let mut server = setup.tool("ask_helper", "agent = \"helper\"\ndescription = \"Helps.\"").start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let mut server = setup.tool("ask_helper", "agent = \"helper\"\ndescription = \"Helps.\"").pending().await;
         server.until_status("s", "awaiting_input").await;
         if matches!(store, Store::Sqlite) {
             server.kill();
@@ -67,8 +66,7 @@ on_both_stores! {
         let second = json!({ "turns": [{ "text": "I am the helper" }, { "text": "still me" }] });
         let (section, second) = helper(&second, "handoff_description = \"Knows all.\"");
         let setup = Setup::new(store, &script).agent("handoffs = [\"helper\"]").sections(&section);
-        let server = setup.file("second.json", &second).start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = setup.file("second.json", &second).pending().await;
         server.until_status("s", "awaiting_input").await;
         approve(&server, "s_1").await;
         server.until_status("s", "completed").await;
@@ -112,8 +110,7 @@ on_both_stores! {
         let script = json!({ "turns": [{ "tool_calls": [trade(2), call("note", &json!({}))] }, { "text": "never said" }] });
         let trips = "command = [\"sh\", \"-c\", \"echo '{\\\"trip\\\": true}'\"]";
         let setup = Setup::new(store, &script).sections(&format!("\n[guardrails.no]\n{trips}\n"));
-        let server = setup.trade("input_guardrails = [\"no\"]").start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = setup.trade("input_guardrails = [\"no\"]").pending().await;
         server.until_status("s", "failed").await;
         let history = server.history("s").await.to_string();
         assert!(!history.contains("never said"), "{history}");
@@ -159,8 +156,7 @@ on_both_stores! {
 
     async fn s24_a_tools_result_is_the_final_answer_where_configured(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(5)] }, { "text": "never said" }] });
-        let server = Setup::new(store, &script).agent("tool_use = [\"execute_trade\"]").start().await;
-        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        let server = Setup::new(store, &script).agent("tool_use = [\"execute_trade\"]").pending().await;
         server.until_status("s", "awaiting_input").await;
         approve(&server, "s_1").await;
         server.until_status("s", "completed").await;

@@ -7,16 +7,13 @@ use serde_json::json;
 
 use crate::{
     on_both_stores,
-    support::{Setup, Store, trade},
+    support::{Setup, Store, ask::waiting, trade},
 };
 
 on_both_stores! {
     async fn w7_at_the_deadline_everything_is_rejected_once_and_in_time(store) {
         let script = json!({ "turns": [{ "tool_calls": [trade(1), trade(2)] }, { "text": "done" }] });
-        let server = Setup::new(store, &script).trade("approval = { timeout = 1 }").start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::new(store, &script).trade("approval = { timeout = 1 }")).await;
         let asked = Instant::now();
         let frames = ws.until_status("completed").await;
         assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
@@ -49,10 +46,7 @@ on_both_stores! {
     async fn w7_a_decision_before_the_deadline_wins(store) {
         let dir = tempfile::tempdir().unwrap();
         let clock = Clocks::new(dir.path()).unwrap().clock("clock");
-        let server = Setup::one_trade(store).envs(&clock.environment()).start().await;
-        let mut ws = server.ws().await;
-        ws.message("s", "go").await;
-        ws.until_status("awaiting_input").await;
+        let (server, mut ws) = waiting(Setup::one_trade(store).envs(&clock.environment())).await;
         ws.decide("s_1", json!([{ "type": "approve" }])).await;
         let frames = ws.until_status("completed").await;
         assert!(frames.iter().all(|f| f["content_block"]["type"] != "approval_timeout"));
@@ -68,10 +62,7 @@ on_both_stores! {
 
 #[tokio::test]
 async fn r6_what_expired_while_no_server_ran_times_out_at_the_start() {
-    let mut server = Setup::one_trade(Store::Sqlite).trade("approval = { timeout = 1 }").start().await;
-    let mut ws = server.ws().await;
-    ws.message("s", "go").await;
-    ws.until_status("awaiting_input").await;
+    let (mut server, _ws) = waiting(Setup::one_trade(Store::Sqlite).trade("approval = { timeout = 1 }")).await;
     server.kill();
     // The deadline passes while nothing runs; the clock is what is tested here.
     tokio::time::sleep(Duration::from_millis(1300)).await;

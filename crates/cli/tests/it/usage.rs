@@ -6,8 +6,7 @@ use crate::support::{Setup, Store, run};
 
 #[tokio::test]
 async fn u3_wrong_arguments_have_the_exit_code_of_wrong_arguments_whoever_finds_them() {
-    let server = Setup::one_trade(Store::Memory).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = Setup::one_trade(Store::Memory).pending().await;
     for (arguments, says) in [
         (&["approvals", "list", "--url", "foo"][..], "it looks like http://127.0.0.1:7410"),
         (&["sessions", "list", "--url", "ftp://127.0.0.1"], "it must begin with http:// or https://"),

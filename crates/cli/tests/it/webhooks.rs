@@ -197,8 +197,7 @@ async fn u4_nobody_is_told_that_a_request_waits_which_is_over() {
 #[tokio::test]
 async fn u4_nobody_is_told_that_a_request_of_a_deleted_session_waits_and_everybody_that_it_is_over() {
     let receiver = Receiver::start(Answer::Status(500)).await;
-    let server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).start().await;
-    server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+    let server = notifying(Setup::one_trade(Store::Sqlite), &hook("desk", &receiver, "")).pending().await;
     receiver.until_received(|one| one.kind() == "approval.requested").await;
     assert_eq!(server.delete("/v1/sessions/s").await.status, 204);
     receiver.until_received(|one| one.kind() == "approval.resolved").await;

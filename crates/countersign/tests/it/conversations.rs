@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign::{
-    Args, Decision, Principal,
+    Args, Decision,
     run::{NewDecision, NewMessage, Reply, Runtime},
     store::{
         Store,
@@ -28,6 +28,7 @@ use crate::{
     client::Client,
     failing::Failing,
     paced::{self, Paced, TOOLS},
+    support::me,
 };
 
 const SESSION: &str = "s";
@@ -106,10 +107,6 @@ struct World {
     /// The process: dropping the executor ends every task where it is.
     process: Option<(tokio::runtime::Runtime, Runtime)>,
     slow: bool,
-}
-
-fn me() -> Principal {
-    Principal::trusted()
 }
 
 fn process(store: &Arc<dyn Store>, model: &Arc<Paced>) -> (tokio::runtime::Runtime, Runtime) {

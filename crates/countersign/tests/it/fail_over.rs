@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    Decision, Principal, Status,
+    Decision, Status,
     run::{NewDecision, NewMessage, Refusal, Runtime},
     store::Store,
 };
@@ -14,13 +14,12 @@ use countersign_store::postgres::{PostgresOptions, PostgresStore, PostgresUrl};
 use countersign_test_postgres::{Database, Standby};
 use tokio::time::{sleep, timeout};
 
-use crate::paced::{self, Paced, Part, call, input, stop, text};
+use crate::{
+    paced::{self, Paced, Part, call, input, stop, text},
+    support::me,
+};
 
 const SOON: Duration = Duration::from_millis(20);
-
-fn me() -> Principal {
-    Principal::trusted()
-}
 
 /// What somebody says or decides in the session.
 #[derive(Clone)]

@@ -21,7 +21,7 @@ use countersign_runtime::run::{
 use countersign_store::AuditRange;
 use serde_json::Value;
 
-use crate::support::{Ledger, decide, entry, runtime, send, stores};
+use crate::support::{Ledger, decide, entry, me, ran_with, runtime, send, stores};
 
 /// The first call runs without approval, the second needs it; then a text; then another call that needs approval.
 const SCRIPT: &str = r#"{"turns":[
@@ -30,10 +30,6 @@ const SCRIPT: &str = r#"{"turns":[
     {"tool_calls":[{"name":"trade","args":{"n":3}}]},
     {"text":"Done again"}
 ],"at_end":"repeat"}"#;
-
-fn me() -> Principal {
-    Principal::trusted()
-}
 
 async fn checkpoints(runtime: &Runtime, session: &str) -> Vec<CheckpointView> {
     let query = CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() };
@@ -55,10 +51,6 @@ fn at(checkpoint: u64, id: &str) -> NewFork {
 async fn fork(runtime: &Runtime, from: &str, new: NewFork) -> Result<Value, Refusal> {
     let made = runtime.fork(&me(), from, new).await?;
     Ok(serde_json::to_value(made.session).expect("JSON"))
-}
-
-async fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|(tool, args, ..)| format!("{tool} {args}")).collect()
 }
 
 async fn text(store: &Arc<dyn Store>, session: &str) -> String {
@@ -150,10 +142,10 @@ async fn g6_a_fork_asks_again_under_its_own_keys_and_the_original_stays_as_it_is
         assert_eq!(inbox.len(), 1, "{name}");
         let refused = decide(&runtime, "f_1", vec![Decision::approve()]).await.expect_err("the original's");
         assert_eq!(refused.code, Code::ApprovalNotFound);
-        assert_eq!(ran(&ledger).await, [r#"look {"n":1}"#, r#"trade {"n":2}"#]);
+        assert_eq!(ran_with(&ledger), [r#"look {"n":1}"#, r#"trade {"n":2}"#]);
         let outcome = decide(&runtime, "f_2", vec![Decision::approve()]).await.expect("goes on");
         assert_eq!(outcome.status, Status::Completed);
-        assert_eq!(ran(&ledger).await[2..], [r#"trade {"n":2}"#]);
+        assert_eq!(ran_with(&ledger)[2..], [r#"trade {"n":2}"#]);
         assert_eq!(text(&store, "s").await, before, "{name}: not one record");
         // Its history is whole, in pages as at once, with what was decided before.
         let whole = runtime.whole_history(&me(), "f").await.expect("history");
@@ -194,24 +186,24 @@ async fn g6_what_was_approved_before_a_fork_does_not_run_after_it() {
         let made = fork(&runtime, "s", NewFork { run: true, ..at(decided.checkpoint, "f") }).await.expect("fork");
         assert_eq!((&made["status"], &made["pending"][0]), (&"awaiting_input".into(), &"f_2".into()), "{name}");
         runtime.wait(&me(), "f").await.expect("wait");
-        assert_eq!(ran(&ledger).await.len(), 2, "{name}: nothing ran");
+        assert_eq!(ran_with(&ledger).len(), 2, "{name}: nothing ran");
         // Only the original knows the outcome of calls that had begun by then.
         let starts = checkpoints(&runtime, "s").await;
         let begun = starts.iter().filter(|one| one.after == "call_started").nth(1).expect("the trade begins");
         fork(&runtime, "s", NewFork { run: true, ..at(begun.checkpoint, "g") }).await.expect("fork");
         let state = serde_json::to_value(runtime.state(&me(), "g").await.expect("state")).expect("JSON");
         assert_eq!(state["interruptions"][0]["kind"], "in_doubt", "{name}");
-        assert_eq!(ran(&ledger).await.len(), 2);
+        assert_eq!(ran_with(&ledger).len(), 2);
         // `look` needs no approval: it runs again, with `run`.
         let answered = after(&runtime, "s", "answer").await;
         fork(&runtime, "s", at(answered.checkpoint, "h")).await.expect("fork");
         runtime.wait(&me(), "h").await.expect("wait");
-        assert_eq!(ran(&ledger).await.len(), 2, "{name}: it is left standing");
+        assert_eq!(ran_with(&ledger).len(), 2, "{name}: it is left standing");
         let again = NewFork { run: true, request_id: Some("r".into()), ..at(answered.checkpoint, "i") };
         fork(&runtime, "s", again).await.expect("fork");
         let outcome = runtime.wait(&me(), "i").await.expect("wait");
         assert_eq!(outcome.pending, ["i_1"], "{name}");
-        assert_eq!(ran(&ledger).await[2..], [r#"look {"n":1}"#]);
+        assert_eq!(ran_with(&ledger)[2..], [r#"look {"n":1}"#]);
     }
 }
 
@@ -228,7 +220,8 @@ async fn g6_permissions_given_before_a_fork_are_the_originals() {
         fork(&runtime, "s", at(rest, "f")).await.expect("fork");
         let asked = send(&runtime, "f", "buy").await.expect("paused");
         assert_eq!(asked.pending, ["f_2"], "{name}: and in no other");
-        let rules = runtime.rules(&me(), RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules").rows;
+        let rules =
+            runtime.rules(&me(), RuleQuery { limit: Some(10), ..RuleQuery::default() }).await.expect("rules").rows;
         let of: Vec<&str> = rules.iter().map(|rule| &*rule.session_id).collect();
         assert_eq!(of, ["s"], "{name}");
         // Where the rule had approved the call, and it had not begun, a person is asked.
@@ -236,7 +229,7 @@ async fn g6_permissions_given_before_a_fork_are_the_originals() {
         let ruled = answers.iter().filter(|one| one.after == "answer").nth(1).expect("the second answer");
         fork(&runtime, "s", NewFork { run: true, ..at(ruled.checkpoint, "g") }).await.expect("fork");
         assert_eq!(runtime.wait(&me(), "g").await.expect("wait").pending, ["g_2"], "{name}");
-        assert_eq!(ran(&ledger).await.len(), 3, "{name}");
+        assert_eq!(ran_with(&ledger).len(), 3, "{name}");
     }
 }
 
@@ -251,7 +244,7 @@ async fn g6_replay_runs_what_comes_after_and_nothing_of_what_came_before() {
         let made = fork(&runtime, "s", NewFork { run: true, ..at(last, "end") }).await.expect("fork");
         assert_eq!(made["status"], "completed", "{name}");
         runtime.wait(&me(), "end").await.expect("wait");
-        assert_eq!(ran(&ledger).await.len(), 2, "{name}: a finished session has nothing to run");
+        assert_eq!(ran_with(&ledger).len(), 2, "{name}: a finished session has nothing to run");
         // After the trade's result only the model is called.
         let result = all.iter().filter(|one| one.after == "result").nth(1).expect("the trade's result").checkpoint;
         fork(&runtime, "s", NewFork { run: true, ..at(result, "tail") }).await.expect("fork");
@@ -261,7 +254,7 @@ async fn g6_replay_runs_what_comes_after_and_nothing_of_what_came_before() {
             (Status::Completed, r#"Done: ran trade {"n":2}"#),
             "{name}"
         );
-        assert_eq!(ran(&ledger).await.len(), 2);
+        assert_eq!(ran_with(&ledger).len(), 2);
         // A session at rest takes a message.
         let next = send(&runtime, "end", "again").await.expect("paused");
         assert_eq!(next.pending, ["end_2"], "{name}");
@@ -324,7 +317,7 @@ async fn g6_what_a_user_said_or_a_model_called_can_be_changed_in_a_fork() {
             assert_eq!(made["pending"][0], format!("{id_of}_2"), "{name}");
             let outcome = decide(&runtime, &format!("{id_of}_2"), vec![Decision::approve()]).await.expect("done");
             assert_eq!(outcome.status, Status::Completed);
-            assert_eq!(ran(&ledger).await.last().expect("ran"), &format!(r#"{} {{"n":9}}"#, tool.unwrap_or("trade")));
+            assert_eq!(ran_with(&ledger).last().expect("ran"), &format!(r#"{} {{"n":9}}"#, tool.unwrap_or("trade")));
             // The model's own call stays in the history, and the result says what ran instead.
             let history = runtime.whole_history(&me(), id_of).await.expect("history");
             assert!(serde_json::to_string(&history).expect("JSON").contains(r#""n":2"#), "{name}");
@@ -460,7 +453,7 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
         let ledger = Ledger::default();
         let then = today(&store, &ledger, None);
         then.run(&ann(), NewMessage::text("s", "buy")).await.expect("both ran");
-        assert_eq!(ran(&ledger).await.len(), 2, "{name}");
+        assert_eq!(ran_with(&ledger).len(), 2, "{name}");
         let all = then
             .checkpoints(&ann(), "s", CheckpointQuery { limit: Some(200), ..CheckpointQuery::default() })
             .await
@@ -475,7 +468,7 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
         };
         // No approval is needed today either.
         fork(&then, answered, "free").await;
-        assert_eq!(ran(&ledger).await.len(), 4, "{name}");
+        assert_eq!(ran_with(&ledger).len(), 4, "{name}");
         // Today an admin's is.
         let admin = today(&store, &ledger, Some(Then::Ask(Ask { levels: vec!["admin".into()], ..Ask::default() })));
         for id in ["a", "b"] {
@@ -498,6 +491,6 @@ async fn p4_what_nobody_was_asked_about_is_judged_anew_in_a_fork_and_the_stricte
         for key in &waits.pending {
             assert_eq!(yes(&forbidden, &ann(), key).await.expect_err("no").code, Code::DecisionNotAllowed, "{name}");
         }
-        assert_eq!(ran(&ledger).await.len(), 4, "{name}: nothing more ran");
+        assert_eq!(ran_with(&ledger).len(), 4, "{name}: nothing more ran");
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, Decision, Permit, Principal, Raw, Status,
+    Agent, Decision, Permit, Raw, Status,
     graph::{Context, Graph, Node},
     model::{Model, ModelError, ModelEvent, ModelRequest, scripted::Scripted},
     run::{NewDecision, NewMessage, Runtime},
@@ -27,7 +27,7 @@ use tokio::task::yield_now;
 use crate::{
     failing::Failing,
     graph_support::{Work, in_line, process, said},
-    support::{Ledger, decide, entry, send},
+    support::{Ledger, decide, entry, me, send},
 };
 
 /// More than any command takes until its effects begin.
@@ -35,10 +35,6 @@ const YIELDS: u32 = 12;
 const LONG: Duration = Duration::from_secs(300);
 const DONE: &str = r#"{"turns":[{"text":"done"}],"at_end":"repeat"}"#;
 const TRADE: &str = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"done"}],"at_end":"repeat"}"#;
-
-fn me() -> Principal {
-    Principal::trusted()
-}
 
 fn slow() -> Arc<Failing> {
     Failing::slow(Arc::new(MemoryStore::new()))
@@ -341,7 +337,7 @@ async fn r3_a_command_that_has_begun_is_stored_though_its_caller_is_gone() {
         decide(&runtime, "s_1", vec![Decision::approve().always(Always::Session)]).await.expect("a rule");
         given_up(yields, runtime.revoke_rule(&me(), "s_1.0")).await;
         stored().await;
-        let rules = runtime.rules(&me(), RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules");
+        let rules = runtime.rules(&me(), RuleQuery { limit: Some(10), ..RuleQuery::default() }).await.expect("rules");
         assert_eq!(rules.rows.iter().map(|rule| rule.state).collect::<Vec<_>>(), [RuleState::Ended]);
     }
 }

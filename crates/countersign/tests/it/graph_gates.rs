@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use crate::{
     graph_support::me,
     store_support::conformance,
-    support::{Ledger, Recorder, decide, entry, send},
+    support::{Ledger, Recorder, decide, entry, ran, send},
 };
 /// A loop whose gate asks about every call that may run.
 fn gated() -> Graph<AgentState> {
@@ -56,10 +56,6 @@ fn agent(store: &Arc<dyn Store>, ledger: &Ledger) -> Runtime {
         .tool(entry("wipe", Approval::always().levels(["boss"]), ledger))
         .graph(&gated());
     Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
-}
-
-fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
 }
 
 async fn say(runtime: &Runtime, key: &str, yes: bool) -> countersign::run::TurnOutcome {

@@ -9,7 +9,6 @@ use std::{
 };
 
 use countersign::{
-    Principal,
     graph::{Graph, GraphState, Route, StateGraph},
     run::{Runs, Runtime},
     store::Store,
@@ -39,9 +38,7 @@ pub fn process(store: &Arc<dyn Store>, graph: &Graph<Work>) -> (Runtime, Runs<Wo
     (runtime, runs)
 }
 
-pub fn me() -> Principal {
-    Principal::trusted()
-}
+pub use crate::support::me;
 
 #[derive(Clone, Copy, Route)]
 pub enum Again {

@@ -4,7 +4,6 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign::{
-    Principal,
     run::{NewMessage, Runtime},
     store::{Store, memory::MemoryStore},
 };
@@ -16,12 +15,8 @@ use crate::{
     client::Client,
     failing::Failing,
     paced::{self, Paced, Part, broken, call, input, stop, text, thinking},
-    support::stores,
+    support::{me, stores},
 };
-
-fn me() -> Principal {
-    Principal::trusted()
-}
 
 /// One process after the other over the same store. Dropping the executor ends every task where it is.
 struct Life {

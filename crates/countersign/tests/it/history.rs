@@ -104,7 +104,7 @@ async fn r9_a_page_of_standing_rules_is_bounded_in_bytes() {
         }
         let (mut ids, mut pages, mut cursor) = (BTreeSet::new(), Vec::new(), None);
         loop {
-            let query = RuleQuery { cursor, limit: 18, ..RuleQuery::default() };
+            let query = RuleQuery { cursor, limit: Some(18), ..RuleQuery::default() };
             let page = runtime.rules(&Principal::trusted(), query).await.expect("page");
             let bytes = serde_json::to_string(&page.rows).expect("json").len();
             assert!(!page.rows.is_empty() && bytes < PAGE_BYTES + 1024, "{name}: {bytes}");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use countersign::{
-    Decision, Principal, RunState, RunStateError,
+    Decision, RunState, RunStateError,
     run::{Code, NewMessage, Runtime},
     store::{StoreError, memory::MemoryStore},
 };
@@ -27,16 +27,12 @@ use countersign_store::AuditRange;
 
 use crate::{
     failing::Failing,
-    support::{Ledger, decide, runtime, send, stores},
+    support::{Ledger, decide, me, runtime, send, stores},
 };
 
 const SCRIPT: &str = r#"{"turns":[
     {"tool_calls":[{"name":"look","args":{"n":1}},{"name":"trade","args":{"n":2}}]}, {"text":"Done"}
 ],"at_end":"repeat"}"#;
-
-fn me() -> Principal {
-    Principal::trusted()
-}
 
 fn keys(ledger: &Ledger) -> Vec<String> {
     ledger.lock().expect("ledger").iter().map(|row| row.3.clone()).collect()
@@ -157,7 +153,7 @@ async fn r11_standing_rules_of_a_deleted_session_do_not_come_back() {
         let always = Decision::approve().always(Always::Arguments { until: None });
         decide(&runtime, "s_1", vec![always]).await.expect("done");
         let rules = async || {
-            runtime.rules(&me(), RuleQuery { limit: 9, ..RuleQuery::default() }).await.expect("rules").rows.len()
+            runtime.rules(&me(), RuleQuery { limit: Some(9), ..RuleQuery::default() }).await.expect("rules").rows.len()
         };
         assert_eq!(rules().await, 1, "{name}");
         let saved = RunState::load(&*store, "s").await.expect("saved");

@@ -9,15 +9,15 @@ use countersign::{
         anthropic::{Anthropic, AnthropicConfig, Thinking},
     },
 };
-use countersign_core::{
-    conversation::{AssistantMessage, ToolResult},
-    journal::record::{Block, CallStatus, ToolUse},
-};
+use countersign_core::journal::record::{Block, ToolUse};
 use countersign_engine::model::OutputSchema;
 use futures::{StreamExt as _, stream};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
-use crate::models_fake::{Fake, KEY, kept, plain, request, sse, tell, told, tool, typed, user};
+use crate::{
+    models_fake::{Fake, KEY, kept, plain, request, sse, tell, told, tool, typed, user},
+    models_responses::{answered, result},
+};
 
 fn config(fake: &Fake) -> AnthropicConfig {
     AnthropicConfig {
@@ -120,19 +120,6 @@ async fn s23_pings_are_waited_for_longer_than_silence() {
     let model = AnthropicConfig { idle_timeout: Duration::from_secs(3), ..config(&fake) };
     let told = told(&Anthropic::new(model).unwrap()).await;
     assert_eq!(told.last().map(String::as_str), Some("stop"), "{told:?}");
-}
-
-fn answered(blocks: Vec<Block>, opaque: Option<Box<RawValue>>) -> Message {
-    Message::from(AssistantMessage::new("m", blocks).opaque(opaque))
-}
-
-fn result(id: &str, text: &str, is_error: bool) -> Message {
-    Message::from(ToolResult::new(
-        id,
-        "n",
-        text.to_owned(),
-        if is_error { CallStatus::Error } else { CallStatus::Success },
-    ))
 }
 
 /// The body that is sent with this conversation.

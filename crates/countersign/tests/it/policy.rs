@@ -27,7 +27,7 @@ use countersign_runtime::run::{RuleQuery, RuleState};
 
 use crate::{
     failing::Failing,
-    support::{Ledger, entry, stores},
+    support::{Ledger, entry, ran_with, stores},
 };
 
 fn person(name: &str, roles: &[&str]) -> Principal {
@@ -77,10 +77,6 @@ async fn decide(runtime: &Runtime, by: &Principal, key: &str, decision: Decision
     runtime.decide_and_run(by, new).await.map_err(|refusal| refusal.code)
 }
 
-fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|(tool, args, ..)| format!("{tool} {args}")).collect()
-}
-
 #[tokio::test]
 async fn p1_the_first_rule_that_matches_counts_and_a_tool_can_only_be_stricter() {
     let policy = || Policy {
@@ -119,7 +115,7 @@ async fn p1_the_first_rule_that_matches_counts_and_a_tool_can_only_be_stricter()
                 json["review_configs"][0]["role"].as_str().map(str::to_owned)
             });
             assert_eq!(role, asked.map(|role| role.map(str::to_owned)), "{name} {call:?} {by:?}");
-            assert_eq!(ran(&ledger).len(), usize::from(asked.is_none()), "{name} {call:?}");
+            assert_eq!(ran_with(&ledger).len(), usize::from(asked.is_none()), "{name} {call:?}");
         }
     }
 }
@@ -132,7 +128,7 @@ async fn p2_a_condition_that_fails_asks_whatever_its_rule_would_have_said() {
         let (_, store, _dir) = stores().remove(0);
         let ledger = Ledger::default();
         let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
-        assert_eq!((outcome.status, ran(&ledger).len()), (Status::AwaitingInput, 0));
+        assert_eq!((outcome.status, ran_with(&ledger).len()), (Status::AwaitingInput, 0));
         let json = serde_json::to_value(&outcome.interruptions[0]).expect("json");
         let reason = json["review_configs"][0]["reason"].as_str().expect("a reason");
         assert!(reason.contains("the condition failed") && reason.contains("missing"), "{reason}");
@@ -159,7 +155,7 @@ async fn p2_a_condition_that_fails_never_makes_a_later_rule_weaker() {
     let (_, store, _dir) = stores().remove(0);
     let ledger = Ledger::default();
     let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
-    assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "refused all the same");
+    assert_eq!((outcome.status, ran_with(&ledger).len()), (Status::Completed, 0), "refused all the same");
 }
 
 #[tokio::test]
@@ -171,7 +167,7 @@ async fn p1_what_the_policy_refuses_does_not_run_and_the_model_is_told() {
         let (_, store, _dir) = stores().remove(0);
         let ledger = Ledger::default();
         let outcome = say(&runtime(store, &[("pay", 1)], policy, &ledger), &person("ann", &[]), "s").await;
-        assert_eq!((outcome.status, &*outcome.text, ran(&ledger).len()), (Status::Completed, said, 0));
+        assert_eq!((outcome.status, &*outcome.text, ran_with(&ledger).len()), (Status::Completed, said, 0));
     }
 }
 
@@ -240,7 +236,7 @@ async fn p1_an_edit_is_judged_by_the_policy_as_a_new_call() {
         assert_eq!(decide(&runtime, &ann, "s_1", edit(5000)).await.expect_err("refused"), Code::InvalidEdit);
         let outcome = decide(&runtime, &ann, "s_1", edit(500)).await.expect("edited");
         assert_eq!(
-            (outcome.pending, ran(&ledger).len()),
+            (outcome.pending, ran_with(&ledger).len()),
             (vec!["s_2".to_owned()], 0),
             "{name}: an admin is needed now"
         );
@@ -248,9 +244,9 @@ async fn p1_an_edit_is_judged_by_the_policy_as_a_new_call() {
         // Fewer people for fewer money: not for a call that needed more before.
         decide(&runtime, &bob, "s_2", edit(5)).await.expect("edited again");
         decide(&runtime, &ann, "s_3", Decision::approve()).await.expect("from the first level");
-        assert!(ran(&ledger).is_empty());
+        assert!(ran_with(&ledger).is_empty());
         decide(&runtime, &bob, "s_4", Decision::approve()).await.expect("the second");
-        assert_eq!(ran(&ledger), [r#"pay {"n":5}"#], "{name}");
+        assert_eq!(ran_with(&ledger), [r#"pay {"n":5}"#], "{name}");
     }
 }
 
@@ -271,11 +267,16 @@ async fn s7_always_is_a_rule_with_a_scope_that_is_listed_and_revoked() {
         assert_eq!(say(&runtime, &ann, "s2").await.status, Status::Completed, "{name}: another session of hers");
         assert_eq!(say(&runtime, &bob, "s3").await.status, Status::AwaitingInput, "{name}: nobody else's");
 
-        let page = runtime.rules(&ann, RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules");
+        let page = runtime.rules(&ann, RuleQuery { limit: Some(10), ..RuleQuery::default() }).await.expect("rules");
         assert_eq!(page.rows.iter().map(|rule| &*rule.id).collect::<Vec<_>>(), ["s1_1.0"], "{name}");
         assert_eq!(page.rows[0].args.as_ref().expect("arguments").text(), r#"{"n":1}"#);
         assert!(
-            runtime.rules(&bob, RuleQuery { limit: 10, ..RuleQuery::default() }).await.expect("rules").rows.is_empty()
+            runtime
+                .rules(&bob, RuleQuery { limit: Some(10), ..RuleQuery::default() })
+                .await
+                .expect("rules")
+                .rows
+                .is_empty()
         );
         let foreign = runtime.revoke_rule(&bob, "s1_1.0").await.expect_err("not his");
         let absent = runtime.revoke_rule(&bob, "s9_1.0").await.expect_err("none");
@@ -308,7 +309,7 @@ async fn s7_a_rule_whose_end_was_acknowledged_allows_nothing_that_is_stored_afte
             let failing = Failing::over(store);
             let paused = runtime(failing.clone(), &[("pay", 1)], ask(), &ledger);
             assert_eq!(say(&paused, &ann, "allowed").await.status, Status::Completed, "{name}: it is in force");
-            let before = ran(&ledger).len();
+            let before = ran_with(&ledger).len();
             let by = ann.clone();
             failing.meanwhile(|record| matches!(record, Record::ModelResponded(_)), async move {
                 match ends {
@@ -323,7 +324,7 @@ async fn s7_a_rule_whose_end_was_acknowledged_allows_nothing_that_is_stored_afte
             let outcome = say(&paused, &ann, "late").await;
             // Another rule decides it if there is one, otherwise a person.
             let wanted = if ends == "replaced" { Status::Completed } else { Status::AwaitingInput };
-            assert_eq!((outcome.status, ran(&ledger).len()), (wanted, before), "{name} {ends}");
+            assert_eq!((outcome.status, ran_with(&ledger).len()), (wanted, before), "{name} {ends}");
         }
     }
 }
@@ -400,7 +401,7 @@ async fn s7_a_rule_that_is_revoked_is_never_answered_as_if_nothing_had_happened(
             Err(error) => assert!(!known && error.code == Code::OutcomeUnknown, "{error}"),
         }
         store.rules.store(0, Ordering::SeqCst);
-        let query = RuleQuery { limit: 1, ..RuleQuery::default() };
+        let query = RuleQuery { limit: Some(1), ..RuleQuery::default() };
         assert_eq!(runtime.rules(&ann, query).await.expect("rules").rows[0].state, RuleState::Ended);
     }
 }
@@ -451,7 +452,7 @@ async fn s7_of_rules_that_disagree_the_one_that_rejects_counts() {
         decide(&runtime, &ann, "s1_2", never).await.expect("decided");
         let outcome = say(&runtime, &ann, "s2").await;
         assert_eq!((outcome.status, &*outcome.text), (Status::Completed, "stop"), "{name}");
-        assert_eq!(ran(&ledger).len(), 1, "{name}: only what was approved by hand");
+        assert_eq!(ran_with(&ledger).len(), 1, "{name}: only what was approved by hand");
     }
 }
 
@@ -498,7 +499,7 @@ async fn p1_comments_and_votes_are_seen_with_the_approval() {
             );
         }
         decide(&runtime, &eve, "s_1", Decision::approve()).await.expect("the second");
-        assert_eq!(ran(&ledger).len(), 1, "{name}");
+        assert_eq!(ran_with(&ledger).len(), 1, "{name}");
         let late = comment(ann.clone(), "thanks").await.expect_err("over");
         assert_eq!(late.code, Code::ApprovalAlreadyResolved);
     }
@@ -535,19 +536,23 @@ async fn p1_s7_what_nobody_may_approve_runs_by_no_standing_rule_and_no_edit() {
         let always = Decision::approve().always(Always::Session);
         decide(&runtime, &finn, "s_1", always).await.expect("approved");
         let asked = say(&runtime, &finn, "s").await;
-        assert_eq!((asked.pending.len(), ran(&ledger)), (1, vec![r#"pay {"n":1}"#.to_owned()]), "{name}");
+        assert_eq!((asked.pending.len(), ran_with(&ledger)), (1, vec![r#"pay {"n":1}"#.to_owned()]), "{name}");
         let refused = decide(&runtime, &finn, "s_2", Decision::approve()).await.expect_err("only a reject");
         assert_eq!(refused, Code::DecisionNotAllowed, "{name}");
         decide(&runtime, &finn, "s_2", Decision::reject(None)).await.expect("rejected");
         let free = say(&runtime, &finn, "s").await;
-        assert_eq!((free.pending.len(), ran(&ledger).len()), (0, 2), "{name}: the rule still holds for the others");
+        assert_eq!(
+            (free.pending.len(), ran_with(&ledger).len()),
+            (0, 2),
+            "{name}: the rule still holds for the others"
+        );
 
         // The first call of a session without the rule is edited into one that nobody may approve.
         let again = self::runtime(stores().remove(0).1, &[("pay", 1)], policy(), &ledger);
         say(&again, &finn, "t").await;
         let args = Args::parse(r#"{"n":2000}"#).expect("args");
         let edited = decide(&again, &finn, "t_1", Decision::edit("pay", args)).await.expect("edited");
-        assert_eq!((ran(&ledger).len(), edited.pending.len()), (2, 1), "{name}");
+        assert_eq!((ran_with(&ledger).len(), edited.pending.len()), (2, 1), "{name}");
         let Request::Actions(asked) = &edited.interruptions[0] else { panic!("{name}: {edited:?}") };
         assert_eq!(asked.review_configs[0].allowed_decisions, [DecisionType::Reject], "{name}");
     }
@@ -578,7 +583,7 @@ async fn p1_what_is_handed_back_to_who_asked_is_not_theirs_to_approve() {
         let refused = decide(&runtime, &kim, "s_1", Decision::approve()).await;
         assert_eq!(refused.expect_err("who asked"), Code::Forbidden, "{name}");
         let outcome = decide(&runtime, &kim, "s_1", Decision::reject(None)).await.expect("no is always possible");
-        assert_eq!((outcome.status, ran(&ledger).len()), (Status::Completed, 0), "{name}");
+        assert_eq!((outcome.status, ran_with(&ledger).len()), (Status::Completed, 0), "{name}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use countersign::{
-    Decision, Principal, Status,
+    Decision, Status,
     run::{NewDecision, NewMessage, NewSession, Runtime},
     store::{Store, memory::MemoryStore},
 };
@@ -12,17 +12,13 @@ use serde_json::Value;
 
 use crate::{
     failing::Failing,
-    support::{Ledger, decide, runtime, send},
+    support::{Ledger, decide, me, runtime, send},
 };
 
 const SCRIPT: &str = r#"{"turns":[
     {"text":"I look, then I buy.","tool_calls":[{"name":"look","id":"c1","args":{}}]},
     {"thinking":"hm","text":"Now I buy.","tool_calls":[{"name":"trade","id":"c2","args":{"n":1}}]},
     {"text":"Done."}]}"#;
-
-fn me() -> Principal {
-    Principal::trusted()
-}
 
 fn new() -> (Arc<Failing>, Runtime) {
     let store = Failing::over(Arc::new(MemoryStore::new()));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, Decision, Permit, Principal, Status,
+    Agent, Decision, Permit, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest, scripted::Scripted},
     run::{NewDecision, NewMessage, Runtime},
     tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
@@ -29,7 +29,7 @@ use crate::{
     paced::{self, Paced, stop, text},
     store_failing::Source,
     store_support::url_of,
-    support::{Ledger, entry, runtime},
+    support::{Ledger, entry, me, runtime},
 };
 
 const HELLO: &str = r#"{"turns":[{"text":"You said {{ last_user }}."}],"at_end":"repeat"}"#;
@@ -43,10 +43,6 @@ async fn open_for(database: &Database, lease: Duration) -> Arc<dyn Store> {
     let mut options = PostgresOptions::default();
     options.lease = lease;
     Arc::new(PostgresStore::open(&url_of(database), &options).await.expect("open"))
-}
-
-fn me() -> Principal {
-    Principal::trusted()
 }
 
 async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {

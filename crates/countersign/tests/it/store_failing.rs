@@ -127,7 +127,7 @@ async fn r9_each_session_of_which_lists_leave_something_out_is_named_once_in_the
     for _ in 0..3 {
         assert!(runtime.sessions(&me(), SessionQuery::default()).await.expect("a page").rows.is_empty());
         assert!(runtime.approvals(&me(), ApprovalQuery::default()).await.expect("a page").rows.is_empty());
-        let rules = RuleQuery { limit: 10, ..RuleQuery::default() };
+        let rules = RuleQuery { limit: Some(10), ..RuleQuery::default() };
         assert!(runtime.rules(&me(), rules).await.expect("a page").rows.is_empty());
     }
     let log = log.text();

@@ -43,6 +43,21 @@ pub fn entry(name: &str, approval: Approval, ledger: &Ledger) -> ToolEntry {
     ToolEntry::new(spec, Arc::new(Recorder(ledger.clone()))).needs_approval(approval)
 }
 
+/// Whoever embeds the library.
+pub fn me() -> Principal {
+    Principal::trusted()
+}
+
+/// The tools that ran, in order.
+pub fn ran(ledger: &Ledger) -> Vec<String> {
+    ledger.lock().expect("ledger").iter().map(|(tool, ..)| tool.clone()).collect()
+}
+
+/// The same with their arguments.
+pub fn ran_with(ledger: &Ledger) -> Vec<String> {
+    ledger.lock().expect("ledger").iter().map(|(tool, args, ..)| format!("{tool} {args}")).collect()
+}
+
 /// A store of each kind; SQLite's folder lives as long as the guard.
 pub fn stores() -> Vec<(&'static str, Arc<dyn Store>, Option<tempfile::TempDir>)> {
     let dir = tempfile::tempdir().expect("tempdir");

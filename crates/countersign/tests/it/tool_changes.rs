@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::{
     failing::Failing,
-    support::{Ledger, Stored, decide, entry, results, send},
+    support::{Ledger, Stored, decide, entry, ran, results, send},
 };
 
 const SCRIPT: &str = r#"{"turns":[{"tool_calls":[{"name":"pay","args":{"n":1}},{"name":"tell","args":{"n":2}}]},
@@ -40,10 +40,6 @@ fn runtime(store: &Arc<dyn Store>, ledger: &Ledger, change: impl Fn(&mut ToolEnt
 
 fn store(folder: &tempfile::TempDir) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(folder.path().join("t.db"), &SqliteOptions::default()).expect("sqlite"))
-}
-
-fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|(tool, ..)| tool.clone()).collect()
 }
 
 fn reason(outcome: &TurnOutcome) -> String {

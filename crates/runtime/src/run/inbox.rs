@@ -27,7 +27,7 @@ use countersign_core::{
     },
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
@@ -164,7 +164,7 @@ struct ReplyMembers {
 }
 
 /// Whether an approval request is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalStatus {
@@ -175,7 +175,7 @@ pub enum ApprovalStatus {
 }
 
 /// Which approvals to list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct ApprovalQuery {
     /// Waiting or resolved.
     pub status: Option<ApprovalStatus>,

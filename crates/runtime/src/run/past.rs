@@ -18,7 +18,7 @@ use countersign_core::{
     time::rfc3339,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     inner::{Inner, Runtime},
@@ -54,7 +54,7 @@ pub struct CheckpointView {
 }
 
 /// Which checkpoints to list, newest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct CheckpointQuery {
     /// The end of the previous page; from the newest, if absent.
     pub cursor: Option<String>,

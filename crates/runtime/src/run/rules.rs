@@ -23,7 +23,7 @@ use super::{
     of_stored::of_stored,
     refusals::store_refusal,
     told::json_bytes,
-    view::{ListPage, visible_to},
+    view::{ListPage, PAGE, visible_to},
 };
 use crate::store::{
     Durability, Page, RuleFilter, RuleRow,
@@ -141,8 +141,8 @@ pub struct RuleQuery {
     pub session_id: Option<String>,
     /// The end of the previous page.
     pub cursor: Option<String>,
-    /// Rows per page.
-    pub limit: usize,
+    /// Rows per page; 50 by default.
+    pub limit: Option<usize>,
 }
 
 /// How many rules are read at a time.
@@ -167,7 +167,7 @@ impl Runtime {
             visible_to: visible_to(by),
             ..RuleFilter::default()
         };
-        let (mut rows, mut left, mut room) = (Vec::new(), limit.max(1), Room::new(limits::PAGE_BYTES));
+        let (mut rows, mut left, mut room) = (Vec::new(), limit.unwrap_or(PAGE).max(1), Room::new(limits::PAGE_BYTES));
         'page: loop {
             // Few at a time, so that not many more than fit are in memory.
             let page = Page { cursor: cursor.take(), limit: left.min(RULES_AT_ONCE) };

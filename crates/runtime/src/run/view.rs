@@ -26,7 +26,7 @@ use countersign_core::{
     },
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::MutexGuard;
 
@@ -234,7 +234,7 @@ const TOLD: usize = 10_000;
 pub(super) const PAGE: usize = 50;
 
 /// Which sessions to list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct SessionQuery {
     /// Their status.
     pub status: Option<Status>,

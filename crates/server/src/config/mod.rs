@@ -59,7 +59,6 @@ pub use self::{
     table::short_error,
     tools::{ConfigRuns, ConfigTool, by_default},
     tracing::{ConfigTracing, LogFormat},
-    webhooks::ConfigWebhook,
 };
 use self::{
     describe::object,
@@ -67,7 +66,10 @@ use self::{
     reader::{Document, Names, Section},
     table::{named, table, table_or_empty},
 };
-use crate::auth::{Auth, JwtOptions, Token};
+use crate::{
+    auth::{Auth, JwtOptions, Token},
+    webhooks::Endpoint,
+};
 
 /// Largest configuration file, in bytes.
 pub const FILE_BYTES: usize = 1024 * 1024;
@@ -107,7 +109,7 @@ pub struct Config {
     /// How the log is written, and where spans are sent.
     pub tracing: ConfigTracing,
     /// Who is notified, and how.
-    pub webhooks: Vec<ConfigWebhook>,
+    pub webhooks: Vec<Endpoint>,
     /// The file itself, and the scripts and keys that it was read with: file tools neither read nor change them, nor
     /// the store.
     pub files: BTreeSet<PathBuf>,
@@ -368,7 +370,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
         "[How the log is written, and where spans are sent](#tracing).",
         table_or_empty(ConfigTracing::read),
     );
-    let webhooks = named("NAME", ConfigWebhook::read).or_as("none", Vec::new);
+    let webhooks = named("NAME", webhooks::read).or_as("none", Vec::new);
     let webhooks = root.field("webhooks", "[Who is notified](#webhooksname), and how.", webhooks)?;
     if let (Some(server), Some(at)) = (&server, root.has("webhooks"))
         && server.public_url.is_none()

@@ -2,8 +2,6 @@
 //!
 //! E-mail is one more form of message: recipients, retries and failed deliveries work the same way.
 
-use std::fmt;
-
 use countersign_core::limits;
 use countersign_engine::key::ApiKey;
 use serde_json::json;
@@ -11,118 +9,58 @@ use serde_json::json;
 use super::{
     describe::Part,
     literal::{always, warn_of_address, warn_of_plain},
-    mcp::host,
     reader::Section,
     table::{boolean, choice, list, own_name, set, short, text, variable, whole},
 };
 use crate::webhooks::{ATTEMPTS, Endpoint, Format, Mail, NoticeKind, PEOPLE, SigningKey, address, check, server};
 
 /// A declared webhook.
-#[derive(Clone, PartialEq)]
-pub struct ConfigWebhook {
-    /// Its name.
-    pub name: String,
-    /// The address for messages, a secret as a whole.
-    pub url: ApiKey,
-    /// The keys that sign them.
-    pub keys: Vec<SigningKey>,
-    /// Their form.
-    pub format: Format,
-    /// Its sender and recipients, if it is e-mail.
-    pub mail: Option<Mail>,
-    /// The kinds of messages it gets.
-    pub events: Vec<NoticeKind>,
-    /// Only messages of this tenant.
-    pub tenant: Option<String>,
-    /// Whether they may go into private networks.
-    pub allow_private_networks: bool,
-    /// Whether they may go over `http`.
-    pub allow_http: bool,
-    /// The most attempts for each.
-    pub max_attempts: u32,
-}
-
-impl fmt::Debug for ConfigWebhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfigWebhook").field("name", &self.name).field("host", &self.host()).finish_non_exhaustive()
-    }
-}
-
-impl ConfigWebhook {
-    /// The host of its address, the only part that may be shown.
-    #[must_use]
-    pub fn host(&self) -> Option<String> {
-        host(self.url.expose())
-    }
-
-    /// The endpoint, for a server.
-    #[must_use]
-    pub fn endpoint(&self) -> Endpoint {
-        let ConfigWebhook { name, url, keys, format, mail, events, tenant, .. } = self.clone();
-        let ConfigWebhook { allow_private_networks, allow_http, max_attempts, .. } = *self;
-        let kinds = events;
-        Endpoint { name, url, keys, format, mail, kinds, tenant, allow_private_networks, allow_http, max_attempts }
-    }
-
-    pub(super) fn read(section: &Section<'_>) -> Option<ConfigWebhook> {
-        let name = section.field("name", "", own_name("webhook", limits::NAME_BYTES))?;
-        let format = "The form of its messages: signed ones of Standard Webhooks, those of a chat, or e-mail.";
-        let format = section.field(
-            "format",
-            format,
-            choice("format", Format::NAMED.to_vec()).or_as("`\"standard\"`", Format::default),
-        )?;
-        let posted = |key: &'static str, doc: &'static str, alien: &str| {
-            let part = Part {
-                of: "all but `email`",
-                when: json!({ "not": { "properties": { "format": { "const": "email" } }, "required": ["format"] } }),
-                not_meant: (format == Format::Email).then(|| format!("means nothing to e-mail: {alien}")),
-            };
-            section.field(key, doc, boolean().or(false).of(part))
+pub(super) fn read(section: &Section<'_>) -> Option<Endpoint> {
+    let name = section.field("name", "", own_name("webhook", limits::NAME_BYTES))?;
+    let format = "The form of its messages: signed ones of Standard Webhooks, those of a chat, or e-mail.";
+    let format = section.field(
+        "format",
+        format,
+        choice("format", Format::NAMED.to_vec()).or_as("`\"standard\"`", Format::default),
+    )?;
+    let posted = |key: &'static str, doc: &'static str, alien: &str| {
+        let part = Part {
+            of: "all but `email`",
+            when: json!({ "not": { "properties": { "format": { "const": "email" } }, "required": ["format"] } }),
+            not_meant: (format == Format::Email).then(|| format!("means nothing to e-mail: {alien}")),
         };
-        let allow_private_networks = posted(
-            "allow_private_networks",
-            "Whether messages may go to addresses of private networks and of this machine. A mail server may be anywhere.",
-            "the mail server may be anywhere",
-        )?;
-        let allow_http = posted(
-            "allow_http",
-            "Whether its address may be an `http` one: anybody on the network path can read its messages.",
-            "see \"tls\"",
-        )?;
-        let url = url(section, format, allow_private_networks, allow_http);
-        let keys = keys(section, format);
-        let mail = mail(section, format, url.as_ref());
-        let known: Vec<_> = NoticeKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
-        let events = set(choice("event", known), |kind: &NoticeKind| kind.name());
-        let events = events.and(|entry, events| {
-            if entry.items().is_empty() {
-                entry.bad("is empty, so nothing would ever be sent; leave it out for all events");
-            }
-            Some(events)
-        });
-        let all = || NoticeKind::ALL.to_vec();
-        let events =
-            section.field("events", "[Which events](webhooks.md#events) it gets.", events.or_as("all", all))?;
-        let tenant = short(limits::SUBJECT_BYTES).optional("those of all tenants");
-        let tenant = section.field("tenant", "Only those of this tenant's sessions.", tenant)?;
-        let attempts =
-            "The most attempts to send a message, including the first; after that it is kept and can be sent again.";
-        let max_attempts = section.field("max_attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
-        let (url, keys, mail) = (url?, keys?, mail?);
-        Some(ConfigWebhook {
-            name,
-            url,
-            keys,
-            format,
-            mail,
-            events,
-            tenant,
-            allow_private_networks,
-            allow_http,
-            max_attempts,
-        })
-    }
+        section.field(key, doc, boolean().or(false).of(part))
+    };
+    let allow_private_networks = posted(
+        "allow_private_networks",
+        "Whether messages may go to addresses of private networks and of this machine. A mail server may be anywhere.",
+        "the mail server may be anywhere",
+    )?;
+    let allow_http = posted(
+        "allow_http",
+        "Whether its address may be an `http` one: anybody on the network path can read its messages.",
+        "see \"tls\"",
+    )?;
+    let url = url(section, format, allow_private_networks, allow_http);
+    let keys = keys(section, format);
+    let mail = mail(section, format, url.as_ref());
+    let known: Vec<_> = NoticeKind::ALL.iter().map(|kind| (kind.name(), *kind)).collect();
+    let events = set(choice("event", known), |kind: &NoticeKind| kind.name());
+    let events = events.and(|entry, events| {
+        if entry.items().is_empty() {
+            entry.bad("is empty, so nothing would ever be sent; leave it out for all events");
+        }
+        Some(events)
+    });
+    let all = || NoticeKind::ALL.to_vec();
+    let kinds = section.field("events", "[Which events](webhooks.md#events) it gets.", events.or_as("all", all))?;
+    let tenant = short(limits::SUBJECT_BYTES).optional("those of all tenants");
+    let tenant = section.field("tenant", "Only those of this tenant's sessions.", tenant)?;
+    let attempts =
+        "The most attempts to send a message, including the first; after that it is kept and can be sent again.";
+    let max_attempts = section.field("max_attempts", attempts, whole(1..=ATTEMPTS, "attempts").or(ATTEMPTS))?;
+    let (url, keys, mail) = (url?, keys?, mail?);
+    Some(Endpoint { name, url, keys, format, mail, kinds, tenant, allow_private_networks, allow_http, max_attempts })
 }
 
 fn url(section: &Section<'_>, format: Format, allow_private_networks: bool, allow_http: bool) -> Option<ApiKey> {

@@ -19,7 +19,7 @@ use countersign_core::{
     wire::{event::ReviewConfig, schema::GivenAnswers},
 };
 use countersign_runtime::run::{
-    ApprovalQuery, ApprovalStatus, ApprovalView, EditOutcome, NewDecision, NewEdit, NewNote, Reply, of_stored,
+    ApprovalQuery, ApprovalView, EditOutcome, NewDecision, NewEdit, NewNote, Reply, of_stored,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,20 +29,7 @@ use super::{
     extract::{Body, Caller, Params, Segment, named_by_path, request_id},
     sessions::outcome,
 };
-use crate::{app::App, auth::pass::Pass, options::PAGE, problem::Problem};
-
-/// The query of `GET /v1/approvals`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListApprovals {
-    status: Option<ApprovalStatus>,
-    role: Option<String>,
-    agent: Option<String>,
-    tool: Option<String>,
-    session_id: Option<String>,
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
+use crate::{app::App, auth::pass::Pass, problem::Problem};
 
 /// A page of approvals: pending ones by their deadlines, the soonest first; then those without one and resolved ones,
 /// the newest first.
@@ -57,17 +44,8 @@ pub(super) struct Approvals {
 pub(super) async fn list(
     State(app): State<App>,
     Caller(by): Caller,
-    Params(params): Params<ListApprovals>,
+    Params(query): Params<ApprovalQuery>,
 ) -> Result<Json<Approvals>, Problem> {
-    let query = ApprovalQuery {
-        status: params.status,
-        role: params.role,
-        agent: params.agent,
-        tool: params.tool,
-        session_id: params.session_id,
-        cursor: params.cursor,
-        limit: Some(params.limit.unwrap_or(PAGE)),
-    };
     let page = app.runtime.approvals(&by, query).await?;
     Ok(Json(Approvals { approvals: page.rows, next_cursor: page.next_cursor }))
 }

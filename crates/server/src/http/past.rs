@@ -17,18 +17,9 @@ use super::{
 };
 use crate::{
     app::App,
-    options::PAGE,
     problem::Problem,
     repeats::{Makes, session_of},
 };
-
-/// The query of `GET /v1/sessions/{session_id}/checkpoints`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListCheckpoints {
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
 
 /// A page of checkpoints, newest first.
 #[derive(Serialize, JsonSchema)]
@@ -43,9 +34,8 @@ pub(super) async fn list(
     State(app): State<App>,
     Caller(by): Caller,
     Segment(session_id): Segment,
-    Params(params): Params<ListCheckpoints>,
+    Params(query): Params<CheckpointQuery>,
 ) -> Result<Json<CheckpointList>, Problem> {
-    let query = CheckpointQuery { cursor: params.cursor, limit: Some(params.limit.unwrap_or(PAGE)) };
     let page = app.runtime.checkpoints(&by, &session_id, query).await?;
     Ok(Json(CheckpointList { checkpoints: page.rows, next_cursor: page.next_cursor }))
 }

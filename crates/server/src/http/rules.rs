@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::extract::{Caller, Params, Segment};
-use crate::{app::App, options::PAGE, problem::Problem};
+use crate::{app::App, problem::Problem};
 
 /// The query of `GET /v1/rules`.
 #[derive(Debug, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) async fn list(
 ) -> Result<Json<Rules>, Problem> {
     let ListRules { state, session_id, cursor, limit } = params;
     let states = state.iter().flat_map(|states| states.split(',')).filter_map(RuleState::of_name).collect();
-    let query = RuleQuery { states, session_id, cursor, limit: limit.unwrap_or(PAGE) };
+    let query = RuleQuery { states, session_id, cursor, limit };
     let page = app.runtime.rules(&by, query).await?;
     Ok(Json(Rules { rules: page.rows, next_cursor: page.next_cursor }))
 }

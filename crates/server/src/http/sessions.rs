@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use countersign_core::{
-    journal::{draft::OnPending, state::Status},
+    journal::draft::OnPending,
     limits,
     locale::Locale,
     refusal::Refusal,
@@ -28,7 +28,6 @@ use crate::{
     app::App,
     auth::pass::Pass,
     metrics::Transport,
-    options::PAGE,
     problem::Problem,
     repeats::{Makes, session_of},
 };
@@ -88,16 +87,6 @@ pub(super) fn created(Mount(mount): &Mount, session: SessionView) -> Response {
     response
 }
 
-/// The query of `GET /v1/sessions`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListSessions {
-    status: Option<Status>,
-    agent: Option<String>,
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
-
 /// A page of sessions, most recently used first.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Sessions {
@@ -110,10 +99,8 @@ pub(super) struct Sessions {
 pub(super) async fn list(
     State(app): State<App>,
     Caller(by): Caller,
-    Params(params): Params<ListSessions>,
+    Params(query): Params<SessionQuery>,
 ) -> Result<Json<Sessions>, Problem> {
-    let limit = params.limit.unwrap_or(PAGE);
-    let query = SessionQuery { status: params.status, agent: params.agent, cursor: params.cursor, limit: Some(limit) };
     let page = app.runtime.sessions(&by, query).await?;
     Ok(Json(Sessions { sessions: page.rows, next_cursor: page.next_cursor }))
 }

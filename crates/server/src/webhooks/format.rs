@@ -6,11 +6,14 @@
 //! `plain_text`, the runs of Teams' rich text, Feishu's `plain_text`. The only markup is our own link, which shows the
 //! request and decides nothing.
 
-use countersign_core::{call::shown::line, locale::Locale, locale::Text};
+use countersign_core::{
+    call::{reviewer::Reviewer, shown::line},
+    locale::{Locale, Text},
+};
 use serde_json::{Value, json};
 
 use super::{
-    notice::{Notice, NoticeKind, USER},
+    notice::{Notice, NoticeKind},
     sign::SigningKey,
 };
 
@@ -140,12 +143,11 @@ fn facts(notice: &Notice, locale: Locale) -> Vec<String> {
     let roles = if data.escalated_to.is_empty() { data.role.as_slice() } else { &data.escalated_to };
     let pending = data.resolution.is_none() || !data.escalated_to.is_empty();
     // It is no role: the session's owner decides.
-    let user = roles.iter().any(|role| role == USER);
-    let roles: Vec<String> = roles.iter().filter(|role| *role != USER).cloned().collect();
+    let (user, roles): (Vec<_>, Vec<_>) = roles.iter().cloned().partition(|role| Reviewer::is_owner_name(role));
     let roles = Some(names(&roles, locale)).filter(|names| !names.is_empty());
     [
         data.agent.as_ref().map(|agent| locale.fill(Text::NotifyAgent, &[("agent", &name(agent))])),
-        Some(locale.text(Text::NotifyUser).to_owned()).filter(|_| user && pending),
+        Some(locale.text(Text::NotifyUser).to_owned()).filter(|_| !user.is_empty() && pending),
         roles.filter(|_| pending).map(|role| locale.fill(Text::NotifyRole, &[("role", &role)])),
         data.by.as_ref().map(|by| locale.fill(Text::NotifyBy, &[("by", &name(by))])),
         data.expires_at.as_ref().map(|at| locale.fill(Text::NotifyDeadline, &[("at", at)])),

@@ -44,6 +44,7 @@ pub(crate) use self::{
     mail::{PEOPLE, address, server},
 };
 use self::{mail::Sender, notice::Notice, send::Outcome};
+use crate::config::host;
 
 /// Most attempts to deliver a message, and so the default.
 pub(crate) const ATTEMPTS: u32 = dispatch::PAUSES.len() as u32 + 1;
@@ -51,7 +52,7 @@ pub(crate) const ATTEMPTS: u32 = dispatch::PAUSES.len() as u32 + 1;
 const ENDPOINTS: usize = 1000;
 
 /// An endpoint: the address of messages, their kinds, and their form.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Endpoint {
     /// Its name; the store knows it by that.
@@ -92,6 +93,18 @@ impl Endpoint {
             allow_http: false,
             max_attempts: ATTEMPTS,
         }
+    }
+
+    /// The host of its address, the only part that may be shown.
+    #[must_use]
+    pub fn host(&self) -> Option<String> {
+        host(self.url.expose())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("name", &self.name).field("host", &self.host()).finish_non_exhaustive()
     }
 }
 

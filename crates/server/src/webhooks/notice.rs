@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// Characters of a record's hash in a message's id.
 const ID_CHARS: usize = 32;
-/// In place of a role: the session's owner.
-pub(super) const USER: &str = "user";
 
 /// What a message is about: its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,7 +229,7 @@ fn data(
         agent: row.as_ref().map(|row| row.agent.to_string()),
         tools: row.iter().flat_map(|row| row.tools.iter().map(ToString::to_string)).collect(),
         role: body.role.or_else(|| row.as_ref().map(|row| row.role.clone())),
-        escalated_to: body.escalated_to.iter().map(|reviewer| reviewer.role().unwrap_or(USER).to_owned()).collect(),
+        escalated_to: Reviewer::names(&body.escalated_to),
         expires_at: row.and_then(|row| row.expires_at).filter(|_| pending).map(rfc3339),
         by: body.by,
         resolution,

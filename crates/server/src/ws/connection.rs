@@ -10,6 +10,7 @@ use countersign_core::{
     limits,
     refusal::{Code, Refusal},
     wire::{
+        PROTOCOL, UNAUTHENTICATED,
         client::{BadFrame, ClientMessage, SendApproval, SendComment, SendMessage, SendReassign, Subscribe},
         event::ConnectionEvent,
     },
@@ -26,7 +27,6 @@ use tokio::{
 use tokio_tungstenite::tungstenite;
 
 use super::{
-    PROTOCOL,
     follow::{Event, Follows},
     pulse::Pulse,
 };
@@ -39,8 +39,6 @@ use crate::{
     repeats::{Makes, session_of},
 };
 
-/// The close code of a connection whose token is no longer valid.
-const UNAUTHENTICATED: u16 = 4401;
 /// Longest reason in a close frame, in bytes (RFC 6455, section 5.5).
 const REASON_BYTES: usize = 123;
 

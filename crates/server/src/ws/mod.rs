@@ -9,12 +9,9 @@ use axum::{
     http::{HeaderMap, HeaderValue},
     response::{IntoResponse as _, Response},
 };
-use countersign_core::limits;
+use countersign_core::{limits, wire::PROTOCOL};
 
 use crate::{app::App, auth::offered_protocols, options::READ_AT_ONCE, places::Visitor, problem::Problem};
-
-/// The subprotocol, also sent in `hello`.
-pub(crate) const PROTOCOL: &str = "countersign.v1";
 
 /// Upgrades a request that offers the protocol.
 pub(crate) async fn upgrade(

@@ -263,6 +263,13 @@ parameters = {{ type = "object" }}
         )
     }
 
+    /// Started, with a session `s` that waits for a person.
+    pub(crate) async fn pending(self) -> Server {
+        let server = self.start().await;
+        server.post("/v1/sessions/s/messages", &json!({ "content": "go" })).await.ok();
+        server
+    }
+
     pub(crate) async fn start(self) -> Server {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let database = (!matches!(self.store, Store::Memory | Store::Sqlite)).then(|| Arc::new(Database::new()));

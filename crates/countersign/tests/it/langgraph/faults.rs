@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     store_support::conformance,
-    support::{Ledger, decide, entry, send},
+    support::{Ledger, decide, entry, ran_with, send},
 };
 
 /// 47 of 60 threads gave the $9999 tool the approval of the $10 tool.
@@ -149,9 +149,9 @@ async fn m3_wrong_decisions_on_calls_leave_them_waiting(store: Arc<dyn Store>) {
     let wrong = vec![Decision::edit("nothing", Args::parse("{}").expect("args"))];
     assert_eq!(code(decide(&runtime, "s_1", wrong).await), "invalid_edit");
     assert_eq!(runtime.wait(&me(), "s").await.expect("outcome").pending, paused.pending);
-    assert!(ran(&ledger).is_empty());
+    assert!(ran_with(&ledger).is_empty());
     let done = decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("decided");
-    assert_eq!((done.status, ran(&ledger).len()), (Status::Completed, 1));
+    assert_eq!((done.status, ran_with(&ledger).len()), (Status::Completed, 1));
 }
 
 /// A node that failed with a bad answer got the same answer forever, and a new one was dropped silently.
@@ -324,11 +324,6 @@ async fn m7_a_renamed_question_beside_another_gets_its_answer(store: Arc<dyn Sto
     }
 }
 
-/// The runs of a tool with this approval.
-fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|(tool, args, ..)| format!("{tool} {args}")).collect()
-}
-
 /// An agent that mails once and then reports the result; it can wipe as well.
 fn agent(store: Arc<dyn Store>, ledger: &Ledger, approval: Approval, policy: Policy) -> Runtime {
     let script = r#"{"turns":[{"tool_calls":[{"name":"mail","args":{"n":1}}]},{"text":"{{ last_tool_result }}"}],"at_end":"repeat"}"#;
@@ -356,7 +351,7 @@ async fn m8_the_verdict_is_the_one_of_when_it_was_asked(store: Arc<dyn Store>) {
     let runtime = agent(store, &ledger, approval(), Policy::default());
     let done = decide(&runtime, "s_1", vec![Decision::reject(Some("no".into()))]).await.expect("decided");
     assert_eq!((done.status, &*done.text), (Status::Completed, "no"));
-    assert!(ran(&ledger).is_empty(), "what is rejected does not run");
+    assert!(ran_with(&ledger).is_empty(), "what is rejected does not run");
 }
 
 /// A mail that was edited into a deletion, which its policy does not allow, ran without another approval.
@@ -376,10 +371,10 @@ async fn m9_an_edit_into_another_tool_is_judged_by_its_own_policy(store: Arc<dyn
     );
     send(&runtime, "asked", "go").await.expect("paused");
     let again = decide(&runtime, "asked_1", edit()).await.expect("decided");
-    assert!(ran(&ledger).is_empty(), "{:?}", ran(&ledger));
+    assert!(ran_with(&ledger).is_empty(), "{:?}", ran_with(&ledger));
     assert_eq!(again.pending, ["asked_2"], "whoever decides on deletions is asked about this one");
     decide(&runtime, "asked_2", vec![Decision::approve()]).await.expect("decided");
-    assert_eq!(ran(&ledger), [r#"wipe {"n":2}"#]);
+    assert_eq!(ran_with(&ledger), [r#"wipe {"n":2}"#]);
 }
 
 /// A message during a pause dropped the question, and left calls without results.
@@ -396,7 +391,7 @@ async fn m10_a_message_while_something_waits_is_refused_and_nothing_is_lost(stor
     let finished =
         |n: u32| records(&all).any(|record| matches!(record, Record::CallFinished(done) if done.call.get() == n));
     assert!(finished(1), "the call has its result");
-    assert_eq!(ran(&ledger).len(), 1);
+    assert_eq!(ran_with(&ledger).len(), 1);
 }
 
 /// How many records a session has.

@@ -26,7 +26,7 @@ use proptest::prelude::*;
 use super::{Way, journal, me};
 use crate::{
     store_support::conformance,
-    support::{Ledger, decide, entry, send},
+    support::{Ledger, decide, entry, ran, send},
     world::{World, ops},
 };
 
@@ -74,10 +74,6 @@ fn runtime(store: &Arc<dyn Store>, ledger: &Ledger, graph: &Graph<AgentState>) -
         .tool(entry("wipe", Approval::always(), ledger))
         .graph(graph);
     Runtime::builder(store.clone()).agent(agent).locale(Locale::Zh).build().expect("runtime")
-}
-
-fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
 }
 
 async fn yes_or_no(runtime: &Runtime, key: &str, yes: bool) -> TurnOutcome {

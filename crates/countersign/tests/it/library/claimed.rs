@@ -1,40 +1,23 @@
 //! A state that was kept as text resumes from its position, and from no other (spec S17, S22, R4).
 
-use std::time::Duration;
-
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::{sync::Arc, time::Duration};
 
 use countersign::{
     Agent, DecisionError, RunConfig, RunErrorKind, RunEvent, RunResult, RunState, RunStateError, Runner, Status,
-    ToolGuardrailOutput,
     policy::Timeout,
     run,
     store::{Store, memory::MemoryStore},
-    tool::{Approval, ToolEntry},
+    tool::Approval,
 };
 use serde_json::Value;
 
-use super::{Ran, calls, deadlines::an_hour_later, gated, ids, item, model, ran, script, told, tool, trusted};
+use super::{
+    Ran, calls, copy, deadlines::an_hour_later, gated, ids, item, leaks_once, model, ran, script, told, tool, trusted,
+};
 use crate::team::{agent as speaks, call, teller};
-
-fn elsewhere(state: &RunState) -> RunState {
-    RunState::from_json(&state.to_json()).expect("read")
-}
 
 fn in_store(store: &Arc<dyn Store>) -> Runner {
     Runner::new(RunConfig::new().store(store.clone()).parallel_calls(1))
-}
-
-/// The tool, whose first result stops the run.
-fn leaks_once(entry: ToolEntry) -> ToolEntry {
-    let first = Arc::new(AtomicBool::new(true));
-    entry.output_guardrail("leak", move |_, _| {
-        let trips = first.swap(false, Ordering::SeqCst);
-        async move { if trips { ToolGuardrailOutput::Trip("secret".into()) } else { ToolGuardrailOutput::Allow } }
-    })
 }
 
 /// Two calls are pending; if both are approved, `b` runs and stops the run before `a` begins.
@@ -47,7 +30,7 @@ async fn paused(done: &Ran) -> (Agent, RunResult) {
 }
 
 async fn failed(agent: &Agent, paused: &RunResult) -> RunState {
-    let mut state = elsewhere(&paused.state);
+    let mut state = copy(&paused.state);
     for item in &paused.interruptions {
         state.approve(item).expect("approved");
     }
@@ -61,14 +44,14 @@ async fn failed(agent: &Agent, paused: &RunResult) -> RunState {
 async fn s17_r4_what_was_rejected_in_a_store_does_not_run_from_a_text_with_another_history_of_the_same_length() {
     let done = Ran::default();
     let (agent, paused) = paused(&done).await;
-    let error = elsewhere(&failed(&agent, &paused).await);
+    let error = copy(&failed(&agent, &paused).await);
     assert_eq!(ran(&done), ["b {}"], "c1 is approved in the text, and has not run");
     let json: Value = serde_json::from_str(&error.to_json()).expect("json");
     let length = json["count"].as_u64().expect("how many appends it has");
 
     // The same pause is resumed elsewhere: there, both are rejected.
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let mut state = elsewhere(&paused.state);
+    let mut state = copy(&paused.state);
     for item in &paused.interruptions {
         state.reject(item).expect("rejected");
     }
@@ -78,7 +61,7 @@ async fn s17_r4_what_was_rejected_in_a_store_does_not_run_from_a_text_with_anoth
     let id = over.state.state().session_id.clone();
     let head = store.head(&id).await.expect("store").expect("head");
     assert_eq!(head.pos, length, "they are of the same length");
-    for state in [error.clone(), elsewhere(&error)] {
+    for state in [error.clone(), copy(&error)] {
         let refused = in_store(&store).run(&agent, state).await.expect_err("another history");
         assert_eq!(refused.kind(), RunErrorKind::Claimed, "{refused}");
     }
@@ -170,7 +153,7 @@ async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
         .tool(finance);
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.reject(&item(&paused, "c1")).expect("rejected");
-    let only_one = elsewhere(&paused.state);
+    let only_one = copy(&paused.state);
     paused.state.approve(&item(&paused, "c2")).expect("approved");
     let (statuses, results) = said(&agent, paused.state).await;
     assert_eq!((statuses.last(), results), (Some(&Status::Completed), vec!["c1".to_owned(), "c2".to_owned()]));
@@ -191,7 +174,7 @@ async fn s15_a_stream_goes_on_after_a_status_that_was_over_when_it_began() {
     let mut state = error.into_state().expect("a state");
     let items = state.interruptions();
     state.approve(&items[0]).expect("approved");
-    let (statuses, results) = said(&agent, elsewhere(&state)).await;
+    let (statuses, results) = said(&agent, copy(&state)).await;
     assert_eq!((statuses.last(), results), (Some(&Status::AwaitingInput), vec!["c1".to_owned()]));
     state.approve(&items[1]).expect("approved");
     let (statuses, results) = said(&agent, state).await;
@@ -229,7 +212,7 @@ async fn s17_s19_a_state_goes_on_in_the_store_that_it_was_restored_into() {
     state.save(&*store).await.expect("restored");
     let stored = RunState::load(&*store, &state.state().session_id).await.expect("saved");
     assert_eq!(&*stored.state().agent, "Other", "whoever goes on there has that agent");
-    let over = in_store(&store).run(&agent, elsewhere(&state)).await.expect("over");
+    let over = in_store(&store).run(&agent, copy(&state)).await.expect("over");
     assert_eq!((&*over.final_output, &*over.last_agent), ("I can", "Other"));
     let again = in_store(&store).run(&agent, state).await.expect_err("claimed");
     assert_eq!(again.kind(), RunErrorKind::Claimed, "{again}");
@@ -240,7 +223,7 @@ async fn s17_s19_a_state_goes_on_in_the_store_that_it_was_restored_into() {
     let stored = RunState::load(&*store, &error.state().session_id).await.expect("saved");
     assert_eq!(stored.state().status, Status::Failed, "until it goes on");
     let runner = in_store(&store);
-    let (one, two) = tokio::join!(runner.run(&agent, elsewhere(&error)), runner.run(&agent, &error));
+    let (one, two) = tokio::join!(runner.run(&agent, copy(&error)), runner.run(&agent, &error));
     assert_eq!((one.is_ok(), two.is_ok(), ran(&done)), (true, false, vec!["b {}".to_owned(), "a {}".to_owned()]));
     assert_eq!(two.expect_err("claimed").kind(), RunErrorKind::Claimed);
 }

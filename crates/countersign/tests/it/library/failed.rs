@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use countersign::{
-    Agent, GuardrailOutput, RunConfig, RunContext, RunError, RunErrorKind, RunResult, RunState, Runner, Status,
+    Agent, GuardrailOutput, RunConfig, RunContext, RunErrorKind, RunResult, RunState, Runner, Status,
     model::{Model, ModelError, ModelEvent, ModelRequest},
     store::Store,
 };
@@ -17,16 +17,11 @@ use countersign_core::{
 use futures::{StreamExt as _, stream::BoxStream};
 use tokio::sync::Notify;
 
-use super::{Ran, calls, gated, ids, model, ran, script, told};
+use super::{Ran, calls, elsewhere, gated, ids, model, ran, script, told};
 use crate::support::stores;
 
 fn in_store(store: &Arc<dyn Store>) -> RunConfig {
     RunConfig::new().store(store.clone()).session("s")
-}
-
-/// In another process, which has only the text.
-fn elsewhere(error: &RunError) -> RunState {
-    RunState::from_json(&error.state().expect("a state").to_json()).expect("read")
 }
 
 async fn entries(store: &Arc<dyn Store>) -> Vec<Arc<Entry>> {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use countersign::{
-    Agent, Decision, InterruptionKind, Principal, RunConfig, RunError, RunErrorKind, RunState, Runner, Status,
+    Agent, Decision, InterruptionKind, Principal, RunConfig, RunErrorKind, RunState, Runner, Status,
     ToolGuardrailOutput,
     graph::{
         Context, NodeError,
@@ -27,7 +27,7 @@ use countersign_store::AuditRange;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Ran, calls, gated, ids, item, ran, script, told, tool};
+use super::{Ran, calls, elsewhere, gated, ids, item, leaks_once, ran, script, told, tool};
 use crate::{
     support::stores,
     team::{agent as speaks, call, teller, text},
@@ -35,19 +35,6 @@ use crate::{
 
 fn in_store(store: &Arc<dyn Store>) -> Runner {
     Runner::new(RunConfig::new().store(store.clone()).session("s").principal(Principal::trusted()))
-}
-
-fn elsewhere(error: &RunError) -> RunState {
-    RunState::from_json(&error.state().expect("a state").to_json()).expect("read")
-}
-
-/// The tool, whose first result is withheld.
-fn leaks_once(entry: ToolEntry) -> ToolEntry {
-    let first = Arc::new(AtomicBool::new(true));
-    entry.output_guardrail("leak", move |_, _| {
-        let trips = first.swap(false, Ordering::SeqCst);
-        async move { if trips { ToolGuardrailOutput::Trip("secret".into()) } else { ToolGuardrailOutput::Allow } }
-    })
 }
 
 /// A tool whose guardrail fails the turn once another call has begun.

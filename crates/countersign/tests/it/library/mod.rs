@@ -33,10 +33,13 @@ mod taken_again;
 mod turns;
 mod typed;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use countersign::{
-    Agent, Interruption, Message, Principal, RunConfig, RunResult, RunState, Runner,
+    Agent, Interruption, Message, Principal, RunConfig, RunError, RunResult, RunState, Runner, ToolGuardrailOutput,
     model::scripted::Scripted,
     policy::Timeout,
     run,
@@ -48,6 +51,20 @@ use serde_json::Value;
 /// The state as another process would read it: it can run once more.
 pub fn copy(state: &RunState) -> RunState {
     RunState::from_json(&state.to_json()).expect("read")
+}
+
+/// In another process, which has only the text.
+pub fn elsewhere(error: &RunError) -> RunState {
+    RunState::from_json(&error.state().expect("a state").to_json()).expect("read")
+}
+
+/// The tool, whose first result stops the run.
+pub fn leaks_once(entry: ToolEntry) -> ToolEntry {
+    let first = Arc::new(AtomicBool::new(true));
+    entry.output_guardrail("leak", move |_, _| {
+        let trips = first.swap(false, Ordering::SeqCst);
+        async move { if trips { ToolGuardrailOutput::Trip("secret".into()) } else { ToolGuardrailOutput::Allow } }
+    })
 }
 
 /// Runs what anybody has decided, also in place of certain people.

@@ -6,16 +6,12 @@ use countersign::{
 };
 use serde_json::{Value, json};
 
-use super::{Ran, calls, decide_all, gated, ids, item, model, ran, script, told, tool};
+use super::{Ran, calls, copy, decide_all, gated, ids, item, model, ran, script, told, tool};
 
 fn agent(done: &Ran) -> Agent {
     Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])]))
         .tool(gated("a", done))
         .tool(gated("b", done))
-}
-
-fn read(state: &RunState) -> RunState {
-    RunState::from_json(&state.to_json()).expect("read")
 }
 
 #[tokio::test]
@@ -43,7 +39,7 @@ async fn j114_a_state_that_was_read_goes_on_with_what_was_decided_and_no_more() 
     let mut paused = first.run(&agent(&done), "go").await.expect("paused");
     paused.state.approve(&item(&paused, "c1")).expect("approved");
     paused.state.set_stamp("app 7");
-    let state = read(&paused.state);
+    let state = copy(&paused.state);
     assert_eq!((state.stamp(), state.interruptions().len()), (Some("app 7"), 2));
     assert_eq!(state.context().read::<Value>().expect("context"), json!({ "user": "Ann" }));
     let paused = run(&agent(&done), state).await.expect("paused");
@@ -114,7 +110,7 @@ async fn j117_j118_a_new_context_keeps_decisions_or_drops_them() {
     let new = json!({ "user": "Bob" });
 
     let with = |state: &RunState, strategy: ContextStrategy| {
-        let mut state = read(state);
+        let mut state = copy(state);
         state.set_context(&new, strategy).expect("context");
         state
     };
@@ -131,7 +127,7 @@ async fn j117_j118_a_new_context_keeps_decisions_or_drops_them() {
     let later = run(&agent, merged).await.expect("paused");
     assert_eq!(later.state.state().sticky.len(), 1);
     let replaced = with(&later.state, ContextStrategy::Replace);
-    assert!(read(&replaced).state().sticky.is_empty());
+    assert!(copy(&replaced).state().sticky.is_empty());
 }
 
 /// Serialisers write `null` for a number that JSON lacks: a rule that reads a limit from the data would find none.
@@ -166,7 +162,7 @@ async fn j127_a_new_context_is_the_one_that_tools_see() {
     let agent = Agent::new("Helper", script(&[calls(&[("a", "c1", "{}")])])).tool(sees);
     let first = Runner::new(RunConfig::new().context(&"Ann").expect("context"));
     let paused = first.run(&agent, "go").await.expect("paused");
-    let mut state = read(&paused.state);
+    let mut state = copy(&paused.state);
     state.set_context(&"Bob", ContextStrategy::Merge).expect("context");
     state.approve(&paused.interruptions[0]).expect("approved");
     let over = run(&agent, state).await.expect("over");
@@ -180,11 +176,11 @@ async fn j123_a_call_whose_tool_is_gone_is_shown_and_can_be_rejected() {
     let paused = run(&agent(&done), "go").await.expect("paused");
     let without =
         Agent::new("Helper", script(&[calls(&[("a", "c1", "{}"), ("b", "c2", "{}")])])).tool(gated("b", &done));
-    let again = run(&without, read(&paused.state)).await.expect("paused");
+    let again = run(&without, copy(&paused.state)).await.expect("paused");
     let gone = item(&again, "c1");
     assert_eq!(gone.unresolvable.as_deref(), Some("the agent \"Helper\" has no tool \"a\" any more"));
     assert_eq!(item(&again, "c2").unresolvable, None);
-    let mut state = read(&again.state);
+    let mut state = copy(&again.state);
     state.approve(&gone).expect("the state does not know the agents");
     let error = run(&without, state).await.expect_err("it cannot run");
     assert!(matches!(error.decision(), Some(DecisionError::Unresolvable { .. })), "{error}");
@@ -196,7 +192,7 @@ async fn j123_a_call_whose_tool_is_gone_is_shown_and_can_be_rejected() {
 async fn j123_a_run_whose_agent_is_gone_is_read_and_what_waits_can_be_rejected() {
     let paused = run(&agent(&Ran::default()), "go").await.expect("paused");
     let other = Agent::new("Other", ("another", script(&[]))).tool(tool("x", &Ran::default()));
-    let mut again = run(&other, read(&paused.state)).await.expect("paused");
+    let mut again = run(&other, copy(&paused.state)).await.expect("paused");
     assert_eq!(item(&again, "c1").unresolvable.as_deref(), Some("there is no agent \"Helper\" any more"));
     for item in &again.interruptions {
         again.state.reject(item).expect("rejected");
@@ -206,7 +202,7 @@ async fn j123_a_run_whose_agent_is_gone_is_read_and_what_waits_can_be_rejected()
     // The application chooses the next agent.
     let mut state = error.state().expect("a state").clone();
     state.set_current_agent("Other");
-    let over = run(&other, read(&state)).await.expect("over");
+    let over = run(&other, copy(&state)).await.expect("over");
     assert_eq!((&*over.last_agent, &*over.final_output), ("Other", "done"));
 }
 
@@ -218,7 +214,7 @@ async fn s19_another_active_agent_leaves_what_waits_with_its_own() {
     let agent = Agent::new("Helper", model).tool(gated("a", &done)).handoff(other);
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.set_current_agent("Other");
-    let mut state = read(&paused.state);
+    let mut state = copy(&paused.state);
     state.approve(&paused.interruptions[0]).expect("approved");
     let over = run(&agent, state).await.expect("over");
     assert_eq!((&*over.last_agent, ran(&done)), ("Other", vec!["a {}".to_owned()]));

@@ -4,17 +4,13 @@ use countersign::{Agent, DecisionError, RunState, run};
 use countersign_core::approval::rule::RuleDecision;
 use proptest::prelude::*;
 
-use super::{Ran, calls, gated, ids, item, ran, script, told};
+use super::{Ran, calls, copy, gated, ids, item, ran, script, told};
 
 /// Two calls of `a` are pending; two more come later.
 fn agent(done: &Ran) -> Agent {
     let answers =
         [calls(&[("a", "s", "{}"), ("a", "e", "{}")]), calls(&[("a", "l1", "{}")]), calls(&[("a", "l2", "{}")])];
     Agent::new("Helper", script(&answers)).tool(gated("a", done))
-}
-
-fn read(state: &RunState) -> RunState {
-    RunState::from_json(&state.to_json()).expect("read")
 }
 
 #[tokio::test]
@@ -32,7 +28,7 @@ async fn d34_an_exact_rejection_counts_more_than_a_standing_approval() {
         if !exact_first {
             paused.state.reject_with(&e, "not this one").expect("rejected");
         }
-        let over = run(&agent, read(&paused.state)).await.expect("over");
+        let over = run(&agent, copy(&paused.state)).await.expect("over");
         assert_eq!(ran(&done).len(), 3, "s, l1, l2");
         assert!(told(&over).contains(&"e: not this one".to_owned()), "{:?}", told(&over));
     }
@@ -59,7 +55,7 @@ async fn d35_an_exact_approval_counts_more_than_a_standing_rejection() {
     let (s, e) = (item(&paused, "s"), item(&paused, "e"));
     paused.state.always_reject_with(&s, "never").expect("rejected");
     paused.state.approve(&e).expect("approved");
-    let over = run(&agent, read(&paused.state)).await.expect("over");
+    let over = run(&agent, copy(&paused.state)).await.expect("over");
     assert_eq!(ran(&done).len(), 1);
     let told = told(&over);
     for result in ["s: never", "e: a {}", "l1: never", "l2: never"] {
@@ -84,7 +80,7 @@ async fn d36_only_what_was_approved_runs_also_in_another_process() {
             paused.state.approve(&e).expect("approved");
             r#"a {"n":2}"#
         };
-        run(&agent, read(&paused.state)).await.expect("over");
+        run(&agent, copy(&paused.state)).await.expect("over");
         assert_eq!(ran(&done), [expected]);
     }
 }
@@ -95,7 +91,7 @@ async fn d37_the_message_of_a_standing_rejection_is_told_again() {
     let agent = agent(&done);
     let mut paused = run(&agent, "go").await.expect("paused");
     paused.state.always_reject_with(&paused.interruptions[0], "never").expect("rejected");
-    let over = run(&agent, read(&paused.state)).await.expect("over");
+    let over = run(&agent, copy(&paused.state)).await.expect("over");
     let never = told(&over).iter().filter(|line| line.ends_with(": never")).count();
     assert_eq!((never, ran(&done).len()), (4, 0), "the pending sibling, and the calls that came later");
 }
@@ -128,7 +124,7 @@ async fn d42_a_second_decision_about_a_call_is_refused_until_the_first_is_retrac
     let mut paused = run(&agent, "go").await.expect("paused");
     let s = item(&paused, "s");
     paused.state.approve(&s).expect("approved");
-    let mut read = read(&paused.state);
+    let mut read = copy(&paused.state);
     assert!(matches!(read.reject(&s), Err(DecisionError::Duplicate { .. })));
     assert!(read.retract(&s));
     read.reject(&s).expect("rejected");
@@ -224,7 +220,7 @@ proptest! {
                 };
             }
             let said: Vec<_> = items.iter().map(|item| paused.state.decided(item).map(|kind| kind.name())).collect();
-            let state = if saved { read(&paused.state) } else { paused.state };
+            let state = if saved { copy(&paused.state) } else { paused.state };
             let after = run(&agent, state).await.expect("goes on");
             for (n, said) in said.iter().enumerate() {
                 let did = ran(&done).contains(&format!(r#"a {{"n":{n}}}"#));

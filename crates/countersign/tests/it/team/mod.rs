@@ -23,6 +23,7 @@ use countersign::{
 use countersign_core::journal::record::Block;
 use futures::{StreamExt as _, stream::BoxStream};
 
+pub use crate::support::ran;
 use crate::support::{Ledger, entry};
 
 /// The requests to a model: each message in one line.
@@ -134,11 +135,6 @@ pub async fn decide_all(runtime: &Runtime, key: &str, decision: Decision) -> Tur
     let decisions = vec![decision; actions];
     let decision = NewDecision::new(key, decisions);
     runtime.decide_and_run(&Principal::trusted(), decision).await.expect("decided")
-}
-
-/// The tools that ran, in order.
-pub fn ran(ledger: &Ledger) -> Vec<String> {
-    ledger.lock().expect("ledger").iter().map(|row| row.0.clone()).collect()
 }
 
 /// The pending actions: agent, tool and the ids of the calls that led to them.

@@ -3,24 +3,12 @@
 use std::{fmt::Display, future::Future, time::Duration};
 
 use countersign_core::call::timeout::Timeout;
-use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{
-    super::{Approval, Hints, ToolEntry, ToolError, condition::ProposedCall},
-    FunctionTool, ToolContext,
-};
+use super::super::{Approval, Hints, ToolError, condition::ProposedCall};
 
 /// The tool of a function.
-pub fn entry<T, R, F, Fut>(name: &str, description: &str, function: F) -> ToolEntry
-where
-    T: DeserializeOwned + JsonSchema + Send + 'static,
-    R: Serialize,
-    F: Fn(ToolContext, T) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
-{
-    FunctionTool::with_context(name, description, function).entry()
-}
+pub use super::tool_with_context as entry;
 
 /// Autoref specialisation: `(&returned).kind()` is this one for a `Result` under any name, and [`KindOfValue`]'s, which
 /// needs one more reference, otherwise.

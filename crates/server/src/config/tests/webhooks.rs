@@ -16,7 +16,7 @@ fn u4_a_webhook_gets_all_signed_messages_unless_it_says_otherwise() {
     let [webhook] = &config.webhooks[..] else { panic!("{:?}", config.webhooks) };
     assert_eq!((webhook.name.as_str(), webhook.format), ("desk", Format::Standard));
     assert!(!webhook.allow_private_networks && !webhook.allow_http);
-    assert_eq!((webhook.events.as_slice(), webhook.max_attempts), (NoticeKind::ALL, ATTEMPTS));
+    assert_eq!((webhook.kinds.as_slice(), webhook.max_attempts), (NoticeKind::ALL, ATTEMPTS));
     assert_eq!(webhook.host().as_deref(), Some("desk.example.com"));
 }
 
@@ -24,7 +24,7 @@ fn u4_a_webhook_gets_all_signed_messages_unless_it_says_otherwise() {
 fn u4_x_the_address_of_a_chat_is_a_secret_that_nothing_prints() {
     let config = super::parse(&with("url_env = \"HOOK_URL\"\nformat = \"slack\"\nevents = [\"approval.requested\"]"));
     let config = config.unwrap_or_else(|errors| panic!("{errors:?}"));
-    assert_eq!(config.webhooks[0].events, [NoticeKind::Requested]);
+    assert_eq!(config.webhooks[0].kinds, [NoticeKind::Requested]);
     assert!(!format!("{config:?}").contains("verysecret"), "{config:?}");
 }
 
