@@ -337,7 +337,7 @@ test("who loses a race is told, and keeps what they had typed", async ({ page, c
   await expect(page.locator(".notice.late")).toHaveCount(0);
 });
 
-test("what is handed to somebody is theirs to decide", async ({ page, context, serve }) => {
+test("what is handed to somebody is theirs to decide, or to hand back", async ({ page, context, serve }) => {
   const { url } = await serve({ turns: oneOrder, people, approval: 'levels = ["admin"], reassign = ["manager"]' });
   const session = await aliceAsks(page, url);
   const bob = await tabOf(context, "bob", session);
@@ -357,8 +357,13 @@ test("what is handed to somebody is theirs to decide", async ({ page, context, s
 
   const carol = await tabOf(context, "carol", session);
   await expect(carol.locator(".people")).toContainText("Reassigned to carol by bob");
-  await approve(carol).click();
-  await expect(resolved(page)).toContainText("by carol");
+  await expect(approve(carol)).toBeEnabled();
+  await carol.getByRole("button", { name: "Reassign" }).click();
+  await expect(carol.getByLabel("Who decides instead")).toHaveValue("admin");
+  await carol.getByRole("button", { name: "Reassign" }).click();
+  await expect(page.locator(".people")).toContainText("Who decides: admin");
+  await approve(eve).click();
+  await expect(resolved(page)).toContainText("by eve");
 });
 
 test("u1: handing over takes no pointer, on a phone and in another language", async ({ page, context, serve }) => {

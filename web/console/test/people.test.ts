@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { emptySession, type ApprovalView, type Decision, type MessageView, type ReviewConfig, type SessionView, type UpdateView } from "@countersign/client";
 import { barIn } from "../src/lib/bars.js";
+import { handTo } from "../src/lib/handTo.js";
 import { barOf, isBarred, mayHand, type Me } from "../src/lib/people.js";
 
 const alice: Me = { name: "alice", roles: ["user"] };
@@ -25,6 +26,16 @@ const handed: UpdateView = { update: "reassigned", subject: "carol" };
 function view(approvals: ApprovalView[], messages: MessageView[] = []): SessionView {
   return { ...emptySession("s"), approvals: Object.fromEntries(approvals.map((a) => [a.approvalKey, a])), messages };
 }
+
+it("may be handed to the roles that the policy names, and back to its own reviewer's", () => {
+  const reassign = ["manager"];
+  expect(handTo(request(1, { reassign }))).toEqual(["manager"]);
+  expect(handTo(request(1, { role: "admin", reassign }))).toEqual(["manager", "admin"]);
+  expect(handTo(request(1, { role: "manager", reassign }))).toEqual(["manager"]);
+  expect(handTo(request(1, { role: "legal", level: 2, levels: ["admin", "legal"], reassign }))).toEqual(["manager", "legal"]);
+  // Its own role is not known then.
+  expect(handTo(request(2, { role: "boss", reassign }, { escalatedFrom: "s_1" }))).toEqual(["manager"]);
+});
 
 describe("who may decide", () => {
   const of = (approval: ApprovalView, me: Me, session?: SessionView) => (session ? barIn(session, approval, { me, subject: "alice" }) : barOf(approval, { me, subject: "alice" }));

@@ -42,7 +42,7 @@ interface Props {
 
 export function ChatPage({ sessionId, onMenu }: Props) {
   const { t } = useI18n();
-  const { view, pending, hasEarlier, missing, deleted, cancel, loadEarlier } = useSession(sessionId);
+  const { view, pending, hasEarlier, missing, deleted, error: unread, cancel, loadEarlier } = useSession(sessionId);
   const { messages: outgoing, fresh, refused } = useStore(outgoingOf(sessionId));
   // The first message was just written in the field of the page before; this field takes its place.
   const [begun] = useState(fresh && outgoing.length > 0);
@@ -148,9 +148,11 @@ export function ChatPage({ sessionId, onMenu }: Props) {
               </a>
             </p>
           )}
-          {view.lastSeq === 0 && !missing && !fresh && outgoing.length === 0 && (
-            <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>
-          )}
+          {view.lastSeq === 0 &&
+            !missing &&
+            !fresh &&
+            outgoing.length === 0 &&
+            (unread ? <Refused error={unread} /> : <p className="muted center">{t(status === "idle" ? "chat.empty" : "chat.loading")}</p>)}
           {(shown.from > 0 || hasEarlier) && (
             <button type="button" className="link chat-earlier" onClick={shown.earlier}>
               {hasEarlier ? t("chat.earlierSome") : t("chat.earlier", { n: shown.from })}

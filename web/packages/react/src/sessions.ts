@@ -27,8 +27,6 @@ export interface SessionSnapshot {
 /** The snapshot before anything has arrived. */
 export const nothingOf = (id: string): SessionSnapshot => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
 
-/** A snapshot of a session that starts over. */
-const anew = (id: string) => ({ view: emptySession(id), missing: false, loading: true, error: undefined });
 
 interface Opened {
   now: SessionSnapshot;
@@ -86,7 +84,7 @@ export class Sessions {
     this.#client = client;
     client.on("event", (event) => this.#queued(event));
     client.on("historyChanged", () => {
-      for (const [id, { followed }] of this.#opened) if (!followed) this.#set(id, anew(id));
+      for (const [id, { followed }] of this.#opened) if (!followed) this.#set(id, nothingOf(id));
     });
     client.on("hello", () => {
       for (const [id, session] of this.#opened) this.#lookSoon(id, session);
@@ -94,7 +92,7 @@ export class Sessions {
     client.on("follows", (id) => this.#forgiveSoon(id));
     client.on("restarted", (id) => {
       this.#queue = this.#queue.filter((event) => event.session_id !== id);
-      this.#set(id, anew(id));
+      this.#set(id, nothingOf(id));
     });
     client.on("error", (event) => {
       const { code, session_id: id, request_id } = event;
@@ -177,7 +175,7 @@ export class Sessions {
   #forgetOldest(): void {
     const left = [...this.#opened].filter(([, { followed, reading, now }]) => !followed && !reading && now.view.lastSeq > 0);
     for (const [id, { listeners }] of left.slice(0, Math.max(0, left.length - KEPT))) {
-      if (listeners.size > 0) this.#set(id, anew(id));
+      if (listeners.size > 0) this.#set(id, nothingOf(id));
       else this.#opened.delete(id);
     }
   }

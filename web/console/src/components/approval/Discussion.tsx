@@ -5,6 +5,7 @@ import { useDraft, Visible, visibleText } from "@countersign/react";
 import { useI18n, type Translate } from "../../i18n/index.js";
 import { announce } from "../../lib/announce.js";
 import { composes } from "../../lib/composes.js";
+import { handTo } from "../../lib/handTo.js";
 import { personName, roleName } from "../../lib/people.js";
 import { agoText, momentText } from "../../lib/time.js";
 import { useIntoView } from "../../lib/useIntoView.js";
@@ -27,7 +28,7 @@ export function Discussion({ approval }: { approval: ApprovalView }) {
   const question = approval.kind === "question";
   const role = decidingRole(approval);
   const handed = approval.updates.some((u) => u.update === "reassigned");
-  const roles = approval.reviewConfigs[0]?.reassign ?? [];
+  const roles = handTo(approval);
   // A requester must not choose who approves.
   const bar = useBar(approval);
   const asked = bar === "asked" || bar === "spoke" || bar === "edited";

@@ -11,7 +11,7 @@ import { Refused } from "../Refusal.js";
 
 interface Props {
   approval: ApprovalView;
-  /** The roles to which the policy allows handing it. */
+  /** The roles to which it may be handed. */
   roles: string[];
   /** Whether it was handed to one person before, so that it can be given back to all who hold the role. */
   assigned: boolean;
