@@ -227,19 +227,6 @@ fn recompiled_tests(places: &Places, built: &Built, all: bool) -> Steps {
     let mut steps = Steps::default();
     let (rust, others) = ((built.rust, RUST), (built.others, OTHERS));
     steps.step_after(
-        &[rust],
-        "lint the library with each of its default features and each store without the others of its crate",
-        || {
-            // `cel` and `http` are the engine's, the others the store's. Without any it is only compiled, by the programs
-            // that must not compile.
-            ["cel,sqlite", "http,postgres", "encryption"].into_iter().try_for_each(|feature| {
-                let mut lint = process::patient_cargo(&places.root);
-                lint.args(["clippy", "-p", "countersign", "--no-default-features", "--features", feature]);
-                process::run_beside(lint.args(["--", "-D", "warnings"]), &places.target.join("lints.txt"))
-            })
-        },
-    );
-    steps.step_after(
         &[rust, others],
         "test again what makes and reads JSON, as other crates of a user's program may change what JSON is to it",
         || {
