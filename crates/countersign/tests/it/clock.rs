@@ -13,7 +13,7 @@ use countersign::{
     tool::{Approval, Tool, ToolEntry, ToolError, ToolSpec},
 };
 use countersign_core::{
-    approval::rule::RuleId,
+    approval::rule::{Always, RuleId},
     journal::{
         draft::{Draft, OnPending},
         record::Record,
@@ -35,8 +35,16 @@ const SCRIPT: &str =
     r#"{"turns":[{"text":"Hello."},{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"Over."}]}"#;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
+/// Trades in two turns.
+const TWO: &str = r#"{"turns":[{"tool_calls":[{"name":"trade","args":{"n":1}}]},{"text":"Over."},
+    {"tool_calls":[{"name":"trade","args":{"n":2}}]},{"text":"Over."}]}"#;
+
 fn runtime(store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
-    let model = Scripted::from_json(SCRIPT).expect("script");
+    runtime_of(SCRIPT, store, ledger)
+}
+
+fn runtime_of(script: &str, store: Arc<dyn Store>, ledger: &Ledger) -> Runtime {
+    let model = Scripted::from_json(script).expect("script");
     let agent = Agent::new("trader", ("demo", Arc::new(model)));
     let agent = agent.tool(entry("trade", Approval::always().timeout(Duration::from_secs(1)), ledger));
     Runtime::builder(store).agent(agent).build().expect("runtime")
@@ -86,6 +94,51 @@ async fn r6_w9_a_message_that_would_reject_what_has_timed_out_is_too_late() {
     }
 }
 
+/// The clock was a day ahead for one record of the session `s`.
+async fn a_day_ahead(store: &dyn Store) {
+    let mut state = Session::new("s".into());
+    let entries = store.read("s", 0, usize::MAX).await.expect("entries");
+    entries.iter().for_each(|entry| state.append(entry).expect("legal"));
+    let late =
+        Draft::new(&state, state.updated_at + DAY).revoke(&[RuleId { n: InterruptionNo::new(9), action: 0 }], None);
+    let placed = state.place(late).expect("legal");
+    let append = Append {
+        session_id: "s".into(),
+        before: placed.before().clone(),
+        entries: placed.entries().to_vec(),
+        after: placed.after().clone(),
+        snapshot: true,
+        durability: Durability::Synced,
+        guards: Guards::default(),
+    };
+    store.append(append).await.expect("stored");
+}
+
+/// The session was used after the rule had ended.
+#[tokio::test]
+async fn s7_a_clock_that_is_set_back_revives_no_rule() {
+    for (name, store, _dir) in stores() {
+        for ends in [false, true] {
+            let ledger = Ledger::default();
+            let runtime = || runtime_of(TWO, store.clone(), &ledger);
+            let first = runtime();
+            let session = if ends { "s" } else { "other" };
+            assert_eq!(send(&first, session, "trade").await.expect("paused").status, Status::AwaitingInput);
+            let always = Decision::approve().always(Always::Tool { until: first.now() + DAY / 2 });
+            let key = format!("{session}_1");
+            let over = first.decide_and_run(&Principal::trusted(), NewDecision::new(&key, vec![always])).await;
+            assert_eq!(over.expect("decided").status, Status::Completed);
+            first.shutdown(Duration::ZERO).await;
+            if ends {
+                a_day_ahead(&*store).await;
+            }
+            let again = send(&runtime(), session, "trade").await.expect("run");
+            let status = if ends { Status::AwaitingInput } else { Status::Completed };
+            assert_eq!(again.status, status, "{name}, {ends}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
     for (name, store, _dir) in stores() {
@@ -93,28 +146,7 @@ async fn r6_a_session_with_a_record_from_the_future_times_out_in_time() {
         let first = runtime(store.clone(), &ledger);
         send(&first, "s", "hello").await.expect("said");
         first.shutdown(Duration::ZERO).await;
-        // The clock was a day ahead for one record.
-        let mut state = Session::new("s".into());
-        store
-            .read("s", 0, usize::MAX)
-            .await
-            .expect("entries")
-            .iter()
-            .for_each(|entry| state.append(entry).expect("legal"));
-        let late =
-            Draft::new(&state, state.updated_at + DAY).revoke(&[RuleId { n: InterruptionNo::new(9), action: 0 }], None);
-        let placed = state.place(late).expect("legal");
-        let append = Append {
-            session_id: "s".into(),
-            before: placed.before().clone(),
-            entries: placed.entries().to_vec(),
-            after: placed.after().clone(),
-            snapshot: true,
-            durability: Durability::Synced,
-            guards: Guards::default(),
-        };
-        store.append(append).await.expect("stored");
-
+        a_day_ahead(&*store).await;
         let second = runtime(store, &ledger);
         second.start().await.expect("started");
         let waits = send(&second, "s", "trade").await.expect("paused");

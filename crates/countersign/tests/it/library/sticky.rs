@@ -1,7 +1,14 @@
 //! D: decisions for the rest of a run.
 
-use countersign::{Agent, DecisionError, RunState, run};
-use countersign_core::approval::rule::RuleDecision;
+use std::sync::Arc;
+
+use countersign::{
+    Agent, DecisionError, Principal, RunConfig, RunState, Runner,
+    policy::{Glob, Policy, PolicyRule, Then},
+    run,
+    tool::condition::CelCondition,
+};
+use countersign_core::{approval::rule::RuleDecision, call::gate::Ask};
 use proptest::prelude::*;
 
 use super::{Ran, calls, copy, gated, ids, item, ran, script, told};
@@ -238,4 +245,22 @@ proptest! {
 fn words_stand(items: &[countersign::Interruption], after: &countersign::RunResult) -> bool {
     let sticky = &after.state.state().sticky;
     !items.is_empty() && sticky.iter().any(|rule| rule.decision == RuleDecision::Approve)
+}
+
+/// The policy has another reviewer for large amounts: a standing decision of one is none about what the other decides.
+#[tokio::test]
+async fn s7_a_standing_rejection_decides_no_request_of_another_reviewer() {
+    let done = Ran::default();
+    let answers = [calls(&[("a", "s", r#"{"n":1}"#), ("a", "e", r#"{"n":9}"#)])];
+    let agent = Agent::new("Helper", script(&answers)).tool(gated("a", &done));
+    let large = CelCondition::compile("args.n > 5").expect("a condition");
+    let then = Then::Ask(Ask { levels: vec!["boss".into()], ..Ask::default() });
+    let rule = PolicyRule { tools: vec![Glob::new("a")], when: Some(Arc::new(large)), then, ..PolicyRule::default() };
+    let ann = Principal::person("ann", vec!["user".to_owned()]);
+    let runner = Runner::new(RunConfig::new().principal(ann).policy(Policy { rules: vec![rule] }));
+    let mut paused = runner.run(&agent, "go").await.expect("paused");
+    let s = item(&paused, "s");
+    paused.state.always_reject(&s).expect("rejected");
+    let still = runner.run(&agent, copy(&paused.state)).await.expect("it is hers to decide");
+    assert_eq!((ids(&still), ran(&done).len()), (vec!["e".to_owned()], 0));
 }
