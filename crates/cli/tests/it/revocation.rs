@@ -119,6 +119,7 @@ async fn x_a_revoked_token_ends_pending_responses() {
         Instant::now()
     };
     let (answer, since) = tokio::join!(long, change);
+    assert!(answer.body.contains("the input is stored"), "a client must not send it again: {}", answer.body);
     answer.problem(401, "unauthenticated");
     assert!(since.elapsed().as_secs() < 10, "it did not wait for the turn");
 }

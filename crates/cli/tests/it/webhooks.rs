@@ -457,6 +457,18 @@ async fn u4_x_a_redirect_is_not_followed_and_a_receiver_that_is_gone_is_left_alo
     asked(&server, "t").await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(receiver.all().iter().all(|one| one.json()["data"]["session_id"] == "s"), "nothing is sent any more");
+    // Whoever sends its messages again says that it is back.
+    receiver.answers(Answer::Status(200));
+    server.post("/v1/webhooks/desk/retry", &json!({})).await.ok();
+    until_webhook(&server, |webhook| webhook["status"] != "gone" && webhook["waiting"] == 0).await;
+    assert!(receiver.all().iter().any(|one| one.json()["data"]["session_id"] == "t"));
+    asked(&server, "u").await;
+    let later = async {
+        while !receiver.all().iter().any(|one| one.json()["data"]["session_id"] == "u") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, later).await.expect("and gets the next ones");
 }
 
 #[tokio::test]

@@ -279,6 +279,19 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
     }
 }
 
+/// The gate's question is asked again when the gate runs again: an answer before would be to nobody.
+async fn g6_a_fork_asks_nothing_of_a_node_that_it_goes_back_behind(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let runtime = agent(&store, &ledger);
+    send(&runtime, "s", "go").await.expect("asked");
+    assert_eq!(decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved").pending, ["s_2", "s_3"]);
+    let fork = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
+    runtime.fork(&me(), "s", fork).await.expect("fork");
+    let asked = runtime.wait(&me(), "f").await.expect("wait").interruptions;
+    let kinds: Vec<InterruptionKind> = asked.iter().map(|one| one.kind()).collect();
+    assert_eq!(kinds, [InterruptionKind::Approval; 2], "of both calls");
+}
+
 /// An agent at work for a call goes on in a fork, and so does the loop.
 async fn g6_s5_a_fork_goes_on_while_an_agent_works_for_a_call_of_its_loop(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
@@ -307,5 +320,6 @@ conformance!(
     g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,
     g6_a_fork_reuses_no_answer_of_a_node_of_the_users,
+    g6_a_fork_asks_nothing_of_a_node_that_it_goes_back_behind,
     g6_s5_a_fork_goes_on_while_an_agent_works_for_a_call_of_its_loop,
 );
