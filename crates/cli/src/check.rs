@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_engine::model::hosted_mcp::HostedApproval;
+use countersign_engine::{model::hosted_mcp::HostedApproval, outgoing::host};
 use countersign_server::config::{
-    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStrategy, host,
+    Config, ConfigAgent, ConfigCompression, ConfigError, ConfigHostedMcp, ConfigRuns, ConfigStrategy,
 };
 use countersign_tools::builtin::Hosts;
 use serde_json::{Value, json};

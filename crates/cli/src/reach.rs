@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use countersign_server::{
-    config::{Config, host},
-    outgoing,
-};
+use countersign_engine::outgoing::host;
+use countersign_server::{config::Config, outgoing};
 use serde_json::{Value, json};
 
 use crate::{

@@ -35,6 +35,12 @@ pub fn client(url: &Url) -> ClientBuilder {
     builder
 }
 
+/// The host of an address: the rest may hold a secret.
+#[must_use]
+pub fn host(url: &str) -> Option<String> {
+    Some(Url::parse(url.trim()).ok()?.host_str()?.to_owned())
+}
+
 /// Parses an address, without its fragment.
 ///
 /// # Errors

@@ -262,18 +262,18 @@ impl ErrorObject {
         }
     }
 
-    /// Whether an image was refused (`failed_to_download_image`, `image_parse_error`, …), which OpenAI's Responses API may
-    /// say in an answer with a status of success. It reads images before the model begins.
+    /// Whether it is about an image (`failed_to_download_image`, `image_parse_error`, …): OpenAI's Responses API says so in an
+    /// answer with a status of success.
     fn is_of_image(&self) -> bool {
         self.code.contains("image")
     }
 
     /// The error as the runner gets it.
     pub(super) fn into_error(self, what: &str, secrets: &[ApiKey]) -> ModelError {
-        let (transient, refused) = (self.is_transient(), self.is_of_image());
+        let (transient, of_image) = (self.is_transient(), self.is_of_image());
         let message = format!("{what}: {}", repeated(self.message, secrets));
         let error = if transient { ModelError::transient(message) } else { ModelError::permanent(message) };
-        if refused { error.refused() } else { error }
+        if of_image { error.of_image() } else { error }
     }
 }
 
@@ -455,5 +455,7 @@ mod tests {
         assert!(!transient(r#"{"message":"x","type":"invalid_request_error"}"#));
         assert!(!transient(r#"{"message":"x","code":"context_length_exceeded"}"#));
         assert!(!transient(r#"{"message":"x","code":"failed_to_download_image"}"#));
+        let image = ErrorObject { code: "image_parse_error".to_owned(), ..ErrorObject::default() }.into_error("x", &[]);
+        assert!(image.of_image && !image.refused, "it may have had effects before");
     }
 }

@@ -98,8 +98,8 @@ impl Server {
     ///
     /// Its webhooks send, and the keys of JWTs are kept fresh, until the last clone of the router is dropped. The
     /// application shuts the runtime down, which ends event streams and WebSockets, and closes other connections itself;
-    /// body and frame limits are enforced, `Host` is only checked if the options say so. Without [`Options::auth`] everyone who reaches the application may decide.
-    /// Call it in a tokio runtime.
+    /// body and frame limits are enforced, `Host` is only checked if the options say so. Without [`Options::auth`] everyone
+    /// who reaches the application may decide. Call it in a tokio runtime.
     ///
     /// ```
     /// use std::{sync::Arc, time::Duration};

@@ -29,12 +29,16 @@ function view(approvals: ApprovalView[], messages: MessageView[] = []): SessionV
 
 it("may be handed to the roles that the policy names, and back to its own reviewer's", () => {
   const reassign = ["manager"];
-  expect(handTo(request(1, { reassign }))).toEqual(["manager"]);
-  expect(handTo(request(1, { role: "admin", reassign }))).toEqual(["manager", "admin"]);
-  expect(handTo(request(1, { role: "manager", reassign }))).toEqual(["manager"]);
-  expect(handTo(request(1, { role: "legal", level: 2, levels: ["admin", "legal"], reassign }))).toEqual(["manager", "legal"]);
+  const manager: UpdateView = { update: "reassigned", role: "manager" };
+  const of = (config: ReviewConfig, more: Partial<ApprovalView> = {}) => handTo(request(1, { ...config, reassign }, more));
+  expect(of({})).toEqual(["manager"]);
+  expect(of({ role: "admin" })).toEqual(["manager"]);
+  expect(of({ role: "admin" }, { updates: [manager] })).toEqual(["manager", "admin"]);
+  expect(of({ role: "legal", level: 2, levels: ["admin", "legal"] }, { updates: [manager] })).toEqual(["manager", "legal"]);
+  expect(of({ role: "user", level: 1, levels: ["user", "admin"] })).toEqual(["manager"]);
+  expect(of({ role: "user", level: 1, levels: ["user", "admin"] }, { updates: [manager] })).toEqual(["manager", "user"]);
   // Its own role is not known then.
-  expect(handTo(request(2, { role: "boss", reassign }, { escalatedFrom: "s_1" }))).toEqual(["manager"]);
+  expect(of({ role: "boss" }, { escalatedFrom: "s_0", updates: [manager] })).toEqual(["manager"]);
 });
 
 describe("who may decide", () => {

@@ -150,8 +150,7 @@ pub fn decide(state: &State, now: Millis, input: DecideInput, catalog: &dyn Cata
             check_person(state, open, &decisions, &by)?;
             check_there(asked, &decisions, catalog)?;
             let asks = edited_asks(state, asked, &decisions, &verdicts, &by)?;
-            let last = ends(open, &decisions, &by);
-            let tools = tools_chosen(state, asked, &decisions, catalog);
+            let (last, tools) = (ends(open, &decisions, &by), tools_chosen(state, asked, &decisions, catalog));
             let mut decided =
                 Decided { last, asks, tools, previews, by: by.subject, request_id, ..Decided::of(asked, decisions) };
             check_rules(state, asked, &decided)?;

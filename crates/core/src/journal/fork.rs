@@ -21,6 +21,7 @@
 //! - A call that had begun, or may begin again by a decision about its unknown outcome, has an unknown outcome in the
 //!   fork, even if it is idempotent: the original may be running it. It is judged too: reviewers of the original
 //!   verdict and of today's are asked, and what is denied today cannot run again.
+//! - What people answered to a call's own questions is forgotten: if it runs again it asks again.
 //! - While the original is unknown since a backup, the same holds for every call and step that could begin there.
 //! - A reviewer's edit is kept, and people are asked about it as strictly as it required.
 //! - Rules of the session are dropped, including those that reject: nobody could revoke them here, and a new session

@@ -117,8 +117,8 @@ async fn a_day_ahead(store: &dyn Store) {
 /// The session was used after the rule had ended.
 #[tokio::test]
 async fn s7_a_clock_that_is_set_back_revives_no_rule() {
-    for (name, store, _dir) in stores() {
-        for ends in [false, true] {
+    for ends in [false, true] {
+        for (name, store, _dir) in stores() {
             let ledger = Ledger::default();
             let runtime = || runtime_of(TWO, store.clone(), &ledger);
             let first = runtime();

@@ -285,7 +285,7 @@ async fn g6_a_fork_asks_nothing_of_a_node_that_it_goes_back_behind(store: Arc<dy
     let runtime = agent(&store, &ledger);
     send(&runtime, "s", "go").await.expect("asked");
     assert_eq!(decide(&runtime, "s_1", vec![Decision::approve()]).await.expect("approved").pending, ["s_2", "s_3"]);
-    let fork = NewFork { session_id: Some("f".to_owned()), ..NewFork::default() };
+    let fork = NewFork { session_id: Some("f".to_owned()), run: true, ..NewFork::default() };
     runtime.fork(&me(), "s", fork).await.expect("fork");
     let asked = runtime.wait(&me(), "f").await.expect("wait").interruptions;
     let kinds: Vec<InterruptionKind> = asked.iter().map(|one| one.kind()).collect();

@@ -260,22 +260,30 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// Whether the request had no effect: its status was one of 4xx (except 408 and 499), or it was not sent at all.
     pub refused: bool,
+    /// Whether the provider said in an answer that it cannot use an image. The request may have had effects.
+    pub of_image: bool,
 }
 
 impl ModelError {
     /// An error that a retry will not fix.
     pub fn permanent(message: impl Into<String>) -> ModelError {
-        ModelError { message: message.into(), transient: false, retry_after: None, refused: false }
+        ModelError { message: message.into(), transient: false, retry_after: None, refused: false, of_image: false }
     }
     /// An error that may be temporary.
     pub fn transient(message: impl Into<String>) -> ModelError {
-        ModelError { message: message.into(), transient: true, retry_after: None, refused: false }
+        ModelError { message: message.into(), transient: true, retry_after: None, refused: false, of_image: false }
     }
 
     /// The same error, marked as that of a request that had no effect.
     #[must_use]
     pub fn refused(self) -> ModelError {
         ModelError { refused: true, ..self }
+    }
+
+    /// The same error, marked as being about an image.
+    #[must_use]
+    pub fn of_image(self) -> ModelError {
+        ModelError { of_image: true, ..self }
     }
 
     /// The same error, with the time that the provider asks to wait.

@@ -191,6 +191,7 @@ impl RuntimeBuilder {
             started: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             closing: watch::Sender::new(false),
+            shut: watch::Sender::new(false),
             session_bytes: self.session_bytes,
             keep: self.keep,
             threads: self.threads,

@@ -8,16 +8,18 @@ use countersign_core::{
     journal::{
         draft::Draft,
         outcome::CallOutcome,
-        record::{AnswersDiscarded, Cut, ModelResponded, ToolUse, block},
+        record::{AnswersDiscarded, Cut, ModelResponded, Record, ToolUse, block, records},
         state::State,
     },
     number::{CallNo, RunNo},
+    refusal::Refusal,
 };
 
 use super::{
     driver::Driver,
     failpoint,
     gate::Weighed,
+    inner::Inner,
     outcomes::{Done, takes_outcomes},
     patience::until_stored,
     refusals::store_refusal,
@@ -89,7 +91,7 @@ impl Driver {
         match done {
             Done::Call { call, attempt, outcome, stop: Some(stop) } => {
                 failpoint::hit("call.after_effect");
-                let result = outcome.map_or_else(|error| error.message, |_| stop.message.clone());
+                let result = outcome.map_or_else(|error| error.message, |text| text);
                 inner.call_stopped(live, turn, (call, attempt), &result, stop).await;
             }
             Done::Model(run, Asked::Stopped(stop), discarded) if run.is_nested() && !stop.ends_all() => {
@@ -178,9 +180,9 @@ impl Driver {
             let by_rule = gates.iter().any(|gate| gate.decided_by.as_ref().is_some_and(|by| by.rule().is_some()));
             before = weighed;
             let mut guard = live.lock().await;
-            let now = inner.known(live, &mut guard).await?.state;
-            // What rules decide counts as long as they do, and a call that was allowed may have been rejected since.
-            if now.sticky != state.sticky || by_rule && now.pos != state.pos {
+            let now = inner.known(live, &mut guard).await?.pos;
+            // What rules decide counts as long as they do, and what was allowed may have been rejected since.
+            if now != state.pos && (by_rule || inner.has_new_rules(&state, now).await?) {
                 return Err(store_refusal(StoreError::Conflict));
             }
             let make = |state: &Arc<State>, _| {
@@ -197,4 +199,13 @@ impl Driver {
 /// Identifies the latest answer of a run: each answer changes the number.
 fn answers(state: &State, run: RunNo) -> u64 {
     if run.is_root() { state.answer_pos } else { state.nested(run).map_or(0, |nested| nested.turn_calls.into()) }
+}
+
+impl Inner {
+    /// Whether a person has made a standing rule in the session since this state, until a later position.
+    async fn has_new_rules(&self, state: &State, until: u64) -> Result<bool, Refusal> {
+        let entries = usize::try_from(until.saturating_sub(state.pos)).unwrap_or(usize::MAX);
+        let since = self.store.read(&state.session_id, state.pos, entries).await.map_err(store_refusal)?;
+        Ok(records(&since).any(|record| matches!(record, Record::Decided(decided) if !decided.rules.is_empty())))
+    }
 }

@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub(super) draining: AtomicBool,
     /// True once running work is stopped.
     pub(super) closing: watch::Sender<bool>,
+    /// True once a shutdown is over.
+    pub(super) shut: watch::Sender<bool>,
     /// About how large a session may grow.
     pub(super) session_bytes: u64,
     /// Where sessions run; `None`: in the caller's runtime.

@@ -168,13 +168,13 @@ impl Runtime {
         self.inner.warm.forget(None);
         self.inner.conversations.forget(None);
         self.inner.agents.close().await;
+        self.inner.shut.send_replace(true);
     }
 
-    /// Resolves once it is [shut down](Runtime::shutdown), and what ran has come to its end.
+    /// Resolves once it is [shut down](Runtime::shutdown).
     pub async fn closed(&self) {
         // The sender is held here: this cannot fail.
-        let _ = self.inner.closing.subscribe().wait_for(|closing| *closing).await;
-        self.idle(KILLED).await;
+        let _ = self.inner.shut.subscribe().wait_for(|shut| *shut).await;
     }
 
     /// Waits until nothing runs, and no longer than this.

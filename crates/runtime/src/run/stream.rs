@@ -218,7 +218,7 @@ impl Inner {
 
     /// What to show a model whose provider has refused the last request, if its content may have been the reason.
     async fn shown_less(self: &Arc<Self>, asking: &Asking<'_>, reads: &Reads, error: &ModelError) -> Option<Shown> {
-        if !error.refused || error.transient {
+        if error.transient || !(error.refused || error.of_image) {
             return None;
         }
         // Approvals of a provider's own calls are in what only it understands.

@@ -41,8 +41,8 @@ table! {
         tools: Vec<String> = names(text().and(tool)).or(Vec::new());
         /// Names under [`[mcp]`](#mcpname): the agent gets all tools of these servers that are used.
         mcp: Vec<String> = names(declared("MCP server", "names under `[mcp]`", |names| &names.mcp)).or(Vec::new());
-        /// The agents it may hand the conversation to, by the tool `transfer_to_NAME`. The other agent answers from
-        /// then on, until it hands off itself or a message names an agent.
+        /// The agents it may hand the conversation to, by the tool `transfer_to_NAME`: names of at most 52 bytes. The other
+        /// agent answers from then on, until it hands off itself or a message names an agent.
         handoffs: Vec<String> = names(one("agent", "names under `[agents]`", |names| &names.agents)).or(Vec::new());
         /// Description for agents that may hand the conversation to it.
         handoff_description: Option<String> = text().optional("none");

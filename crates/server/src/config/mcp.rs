@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use countersign_core::{call::timeout::Timeout, limits};
-use countersign_engine::key::ApiKey;
+use countersign_engine::{key::ApiKey, outgoing};
 use countersign_mcp::{CALL_SECONDS, CONNECT_SECONDS, Mcp, McpServer, REVISIONS, RequireApproval, SECONDS_MAX};
 use serde_json::{Value, json};
 
@@ -91,15 +91,9 @@ impl ConfigReach {
     pub fn host(&self) -> Option<String> {
         match self {
             ConfigReach::Command { .. } => None,
-            ConfigReach::Url { url, .. } => host(url),
+            ConfigReach::Url { url, .. } => outgoing::host(url),
         }
     }
-}
-
-/// The host of an address: the rest may hold a secret.
-#[must_use]
-pub fn host(url: &str) -> Option<String> {
-    Some(reqwest::Url::parse(url.trim()).ok()?.host_str()?.to_owned())
 }
 
 impl fmt::Debug for ConfigReach {

@@ -50,7 +50,7 @@ pub use self::{
     entries::{guardrails, hosted_mcp, mcp_servers, sources, tool_entries},
     error::{ConfigError, nearest},
     guardrail::CommandGuardrail,
-    mcp::{ConfigMcp, ConfigReach, host},
+    mcp::{ConfigMcp, ConfigReach},
     models::{ConfigEndpoint, ConfigHostedMcp, ConfigModel, ConfigProvider, check_script},
     policy::{ConfigRule, ConfigThen, HINTS},
     reader::ERRORS,

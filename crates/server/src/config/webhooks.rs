@@ -14,7 +14,7 @@ use super::{
 };
 use crate::webhooks::{ATTEMPTS, Endpoint, Format, Mail, NoticeKind, PEOPLE, SigningKey, address, check, server};
 
-/// A declared webhook.
+/// Reads a declared webhook.
 pub(super) fn read(section: &Section<'_>) -> Option<Endpoint> {
     let name = section.field("name", "", own_name("webhook", limits::NAME_BYTES))?;
     let format = "The form of its messages: signed ones of Standard Webhooks, those of a chat, or e-mail.";

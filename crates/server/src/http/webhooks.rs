@@ -182,7 +182,7 @@ fn view(endpoint: &Endpoint, last: Option<&Progress>) -> WebhookView {
     let is_gone = last.is_some_and(|progress| progress.gone);
     WebhookView {
         name: endpoint.name.clone(),
-        host: crate::config::host(endpoint.url.expose()).unwrap_or_default(),
+        host: endpoint.host().unwrap_or_default(),
         format: endpoint.format.name(),
         events: endpoint.kinds.iter().map(|kind| kind.name()).collect(),
         tenant: endpoint.tenant.clone(),

@@ -33,7 +33,7 @@ use std::{
 };
 
 use countersign_core::{locale::Locale, setting::SettingError};
-use countersign_engine::key::ApiKey;
+use countersign_engine::{key::ApiKey, outgoing};
 use countersign_store::{Store, StoreError, machine_time};
 use reqwest::{Client, Url};
 use tokio::sync::Mutex;
@@ -44,7 +44,6 @@ pub(crate) use self::{
     mail::{PEOPLE, address, server},
 };
 use self::{mail::Sender, notice::Notice, send::Outcome};
-use crate::config::host;
 
 /// Most attempts to deliver a message, and so the default.
 pub(crate) const ATTEMPTS: u32 = dispatch::PAUSES.len() as u32 + 1;
@@ -98,7 +97,7 @@ impl Endpoint {
     /// The host of its address, the only part that may be shown.
     #[must_use]
     pub fn host(&self) -> Option<String> {
-        host(self.url.expose())
+        outgoing::host(self.url.expose())
     }
 }
 

@@ -27,7 +27,6 @@ export interface SessionSnapshot {
 /** The snapshot before anything has arrived. */
 export const nothingOf = (id: string): SessionSnapshot => ({ view: emptySession(id), missing: false, deleted: false, loading: true, error: undefined });
 
-
 interface Opened {
   now: SessionSnapshot;
   listeners: Set<() => void>;

@@ -70,6 +70,9 @@ fn decides(state: &State, open: &Open, decided: &Decided) -> bool {
         && actions.len() == decided.decisions.len()
         && (decided.asks.is_empty() || decided.asks.len() == actions.len())
         && (decided.tools.is_empty() || decided.tools.len() == actions.len())
+        && actions.iter().zip(&decided.decisions).zip(&decided.tools).all(|((action, decision), tool)| {
+            tool.is_none() || decision.edited().is_some_and(|edited| *edited.name != *action.name)
+        })
         && (decided.previews.is_empty() || decided.previews.len() == actions.len())
         && actions.iter().zip(&decided.asks).all(|(action, ask)| {
             // No earlier requirement is dropped.

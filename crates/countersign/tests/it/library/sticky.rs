@@ -1,7 +1,5 @@
 //! D: decisions for the rest of a run.
 
-use std::sync::Arc;
-
 use countersign::{
     Agent, DecisionError, Principal, RunConfig, RunState, Runner,
     policy::{Glob, Policy, PolicyRule, Then},
@@ -255,7 +253,7 @@ async fn s7_a_standing_rejection_decides_no_request_of_another_reviewer() {
     let agent = Agent::new("Helper", script(&answers)).tool(gated("a", &done));
     let large = CelCondition::compile("args.n > 5").expect("a condition");
     let then = Then::Ask(Ask { levels: vec!["boss".into()], ..Ask::default() });
-    let rule = PolicyRule { tools: vec![Glob::new("a")], when: Some(Arc::new(large)), then, ..PolicyRule::default() };
+    let rule = PolicyRule { tools: vec![Glob::new("a")], when: Some(large), then, ..PolicyRule::default() };
     let ann = Principal::person("ann", vec!["user".to_owned()]);
     let runner = Runner::new(RunConfig::new().principal(ann).policy(Policy { rules: vec![rule] }));
     let mut paused = runner.run(&agent, "go").await.expect("paused");

@@ -429,7 +429,13 @@ async fn i112_a_nested_pause_outlives_whoever_waited_for_it() {
 
 /// While a call of one agent is judged, a person rejects one of another agent's, and what is like it.
 #[tokio::test]
-async fn s7_a_call_that_was_being_judged_while_its_like_was_rejected_for_the_session_does_not_run() {
+async fn s7_a_call_that_was_being_judged_while_its_like_was_rejected_for_good_does_not_run() {
+    for always in [Always::Session, Always::Arguments { until: None }, Always::Tool { until: i64::MAX / 2 }] {
+        is_rejected_while_judged(always).await;
+    }
+}
+
+async fn is_rejected_while_judged(always: Always) {
     let (ledger, turn) = (Ledger::default(), Arc::new(AtomicU32::new(0)));
     let (judged, rejected) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, ends) = (judged.clone(), rejected.clone());
@@ -452,7 +458,7 @@ async fn s7_a_call_that_was_being_judged_while_its_like_was_rejected_for_the_ses
     let me = Principal::trusted();
     runtime.message(&me, NewMessage::text("s", "go")).await.expect("begun");
     judged.notified().await;
-    let no = NewDecision::new("s_1", vec![Decision::reject(None).always(Always::Session)]);
+    let no = NewDecision::new("s_1", vec![Decision::reject(None).always(always)]);
     until_accepted(&runtime, &me, no).await;
     rejected.notify_one();
     let over = runtime.wait(&me, "s").await.expect("over");

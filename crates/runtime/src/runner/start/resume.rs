@@ -262,6 +262,8 @@ impl Session {
         let runs = |kind| matches!(kind, DecisionType::Approve | DecisionType::Edit);
         for staged in staged.iter().filter(|staged| runs(staged.decision.kind())) {
             let item = items.iter().find(|item| item.number() == staged.call);
+            // An edit into another tool needs that one.
+            let item = item.filter(|item| staged.decision.edited().is_none_or(|to| *to.name == *item.tool));
             if let Some(Interruption { call_id, unresolvable: Some(why), .. }) = item {
                 let (call_id, why) = (call_id.to_string(), why.clone());
                 return Err(DecisionError::Unresolvable { call_id, why }.into());

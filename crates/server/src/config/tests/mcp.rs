@@ -107,7 +107,7 @@ fn s13_a_name_that_an_agent_has_from_two_places_is_an_error_that_names_both() {
 }
 
 #[test]
-fn c_what_serve_would_refuse_is_an_error_of_the_file() {
+fn c_names_that_no_agent_can_give_its_tools_are_errors_of_the_file() {
     let long = "b".repeat(53);
     let handoff = format!("{MINIMAL}handoffs = [\"{long}\"]\n[agents.{long}]\nmodel = \"demo\"\n");
     let said = lines(&handoff);
