@@ -91,7 +91,7 @@ impl Driver {
         match done {
             Done::Call { call, attempt, outcome, stop: Some(stop) } => {
                 failpoint::hit("call.after_effect");
-                let result = outcome.map_or_else(|error| error.message, |text| text);
+                let result = outcome.unwrap_or_else(|error| error.message);
                 inner.call_stopped(live, turn, (call, attempt), &result, stop).await;
             }
             Done::Model(run, Asked::Stopped(stop), discarded) if run.is_nested() && !stop.ends_all() => {
