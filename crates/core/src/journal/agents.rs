@@ -120,13 +120,21 @@ impl State {
     pub(super) fn handed_off(&mut self, handed: &HandedOff) {
         if handed.call.is_none() {
             self.agent = handed.agent.clone();
+            self.end_no_turn(RunNo::ROOT);
         }
         let Some(run) = self.call(handed.call).map(|call| call.run) else { return };
-        // They are not the final output of the agent that answers now.
-        self.calls.iter_mut().filter(|call| call.run == run).for_each(|call| call.result = None);
+        self.end_no_turn(run);
         match self.nested.iter_mut().find(|nested| nested.call.run() == run) {
             Some(nested) => nested.agent = handed.agent.clone(),
             None => self.agent = handed.agent.clone(),
+        }
+    }
+
+    /// The results of the latest answer's calls are not the final output of the agent that answers now, or after what
+    /// was said since.
+    pub(super) fn end_no_turn(&mut self, run: RunNo) {
+        for call in self.calls.iter_mut().filter(|call| call.run == run) {
+            (call.ends, call.result) = (false, None);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     approval::{decision::Choice, question::Answers},
     call::gate::{Gate, Verdict},
     locale::Text,
-    number::{CallNo, InterruptionNo},
+    number::{CallNo, InterruptionNo, RunNo},
 };
 
 impl State {
@@ -110,7 +110,10 @@ impl State {
         if message.queued != 0 {
             self.queued.retain(|queued| queued.queued != message.queued);
         }
-        if !self.status.is_active() {
+        if self.status.is_active() {
+            // The model reads it: no result of a call takes the place of its answer.
+            self.end_no_turn(RunNo::ROOT);
+        } else {
             self.turn_begins(&message.roles);
             self.output = None;
         }

@@ -26,10 +26,12 @@ const ITEM_BYTES: usize = 4 * 1024;
 const ITEM_CHARS: usize = 1_000;
 
 impl Call {
-    /// Its outcome is unknown. Those who had to allow it are asked, from the last level to the first.
+    /// Its outcome is unknown. Those who had to allow it are asked, from the last level to the first. The nodes of a loop
+    /// have not seen it since: if it runs again it passes them again.
     pub(super) fn lose(&mut self) {
         self.forget_attempt();
         self.phase = Phase::Lost;
+        self.cleared = false;
         self.approved_by.clear();
         self.asks_from_the_last();
     }

@@ -122,7 +122,7 @@ impl State {
         self.run(GraphRun::lose_what_would_begin);
         let loops = self.loop_node().is_some();
         for call in self.calls.iter_mut().filter(|call| would_begin(call)) {
-            if loops && call.run.is_root() && !call.cleared {
+            if loops && call.run.is_root() && !call.cleared && call.attempts == 0 {
                 // Custom nodes have not seen it yet, and may refuse it: people are asked after them.
                 call.ask_anew();
             } else {

@@ -279,6 +279,48 @@ async fn g6_a_fork_reuses_no_answer_of_a_node_of_the_users(store: Arc<dyn Store>
     }
 }
 
+/// A process ends while two calls run. The next one goes on with the idempotent one; whether the other runs again is for
+/// the gate to say too, and not only for whom the call itself asks.
+async fn g2_r4_a_call_that_is_run_again_passes_the_nodes_of_the_users_again(store: Arc<dyn Store>) {
+    let ledger = Ledger::default();
+    let recorder = || Recorder(ledger.clone());
+    let (begun, ends) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let held = || Held { begun: begun.clone(), ends: ends.clone(), recorder: recorder() };
+    let process = |trades: Arc<dyn Tool>| {
+        let mut trade = entry("trade", Approval::always(), &ledger);
+        trade.tool = trades;
+        let mut wipe = entry("wipe", Approval::always(), &ledger).idempotent(true);
+        wipe.tool = Arc::new(held());
+        let model = Scripted::from_json(SCRIPT).expect("script");
+        let agent = Agent::new("a", ("m", Arc::new(model))).tool(trade).tool(wipe).graph(&gated());
+        Runtime::builder(store.clone()).agent(agent).build().expect("runtime")
+    };
+    let before = process(Arc::new(Held { begun: Arc::default(), ends: Arc::default(), recorder: recorder() }));
+    assert_eq!(send(&before, "s", "go").await.expect("asked").pending, ["s_1"]);
+    let gate = decide(&before, "s_1", vec![Decision::approve(); 2]).await.expect("approved");
+    assert_eq!(gate.pending, ["s_2"]);
+    assert_eq!(say(&before, "s_2", true).await.pending, ["s_3"]);
+    let yes = |key: &str| NewDecision::new(key, Reply::Resume(Raw::of(&true).expect("JSON")));
+    before.decide(&me(), yes("s_3")).await.expect("decided");
+    begun.notified().await;
+    before.shutdown(std::time::Duration::ZERO).await;
+    ledger.lock().expect("ledger").clear();
+
+    let after = process(Arc::new(recorder()));
+    after.start().await.expect("start");
+    begun.notified().await;
+    let again = NewDecision::new("s_4", vec![Decision::approve()]);
+    while let Err(refusal) = after.decide(&me(), again.clone()).await {
+        assert_eq!(refusal.code, Code::ApprovalNotFound, "{refusal}");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    ends.notify_one();
+    let gate = after.wait(&me(), "s").await.expect("asked");
+    assert_eq!((gate.pending, ran(&ledger)), (vec!["s_5".to_owned()], vec!["wipe".to_owned()]));
+    let done = say(&after, "s_5", true).await;
+    assert_eq!((done.status, ran(&ledger)), (Status::Completed, vec!["wipe".to_owned(), "trade".to_owned()]));
+}
+
 /// The gate's question is asked again when the gate runs again: an answer before would be to nobody.
 async fn g6_a_fork_asks_nothing_of_a_node_that_it_goes_back_behind(store: Arc<dyn Store>) {
     let ledger = Ledger::default();
@@ -320,6 +362,7 @@ conformance!(
     g2_s13_r1_what_is_decided_anew_passes_by_no_node_of_the_users,
     g2_the_model_is_not_asked_while_calls_are_open,
     g6_a_fork_reuses_no_answer_of_a_node_of_the_users,
+    g2_r4_a_call_that_is_run_again_passes_the_nodes_of_the_users_again,
     g6_a_fork_asks_nothing_of_a_node_that_it_goes_back_behind,
     g6_s5_a_fork_goes_on_while_an_agent_works_for_a_call_of_its_loop,
 );

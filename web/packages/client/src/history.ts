@@ -44,7 +44,6 @@ interface Step {
   group?: GroupView;
 }
 
-
 function userSteps(message: MessageView): Step[] {
   if (message.open) return [];
   const content = message.blocks.flatMap((b): HistoryBlock[] => {
@@ -59,7 +58,8 @@ function assistantSteps(message: MessageView, view: SessionView): Step[] {
   const steps: Step[] = [];
   const groups = new Map(Object.entries(message.groups).map(([id, group]) => [id, { ...group }]));
   /** The calls that the next one joins, if it follows directly. */
-  let calls: { list: HistoryCall[]; groupId: string | undefined; index: number; replaced: boolean } | undefined;
+  let calls: { list: HistoryCall[]; groupId: string | undefined; index: number; seq: number; replaced: boolean } | undefined;
+  const spoken = (after: number, before: number) => view.messages.some((one) => one.role === "user" && after < one.seq && one.seq < before);
   let lastText: Extract<HistoryBlock, { type: "text" }> | undefined;
 
   for (const block of message.blocks) {
@@ -70,17 +70,18 @@ function assistantSteps(message: MessageView, view: SessionView): Step[] {
       group.summary = block.toolContentMessage;
     }
     const replaced = block.replaced === true;
-    const follows = calls && calls.groupId === block.groupId && calls.index === block.index - 1;
+    const follows = calls && calls.groupId === block.groupId && calls.index === block.index - 1 && !spoken(calls.seq, block.seq);
     if (block.type === "tool_use" && calls && follows && calls.replaced === replaced) {
       calls.list.push(callOf(block));
       calls.index = block.index;
+      calls.seq = block.seq;
       continue;
     }
     const made = messageOf(block, view);
     if (!made) continue;
     if (replaced) made.replaced = true;
     steps.push({ seq: block.seq, message: made, ...(group ? { group } : {}) });
-    if (made.tool_calls) calls = { list: made.tool_calls, groupId: block.groupId, index: block.index, replaced };
+    if (made.tool_calls) calls = { list: made.tool_calls, groupId: block.groupId, index: block.index, seq: block.seq, replaced };
     const first = made.content[0];
     if (block.type === "text" && first?.type === "text" && !replaced) lastText = first;
   }

@@ -136,6 +136,11 @@ const expected = [
   },
 ];
 
+it("w2: calls between which a person spoke stay where they were made", () => {
+  const made = history(begin, ...use(0, "t1", "look", "{}"), ...user("u2", "And?"), ...use(1, "t2", "look", "{}"), end());
+  expect(made.map((one) => [one.role, one.tool_calls?.map((call) => call.id)])).toEqual([["assistant", ["t1"]], ["user", undefined], ["assistant", ["t2"]]]);
+});
+
 describe("history", () => {
   it("is that of the example: asked twice", () => {
     expect(historyOf(run(askedTwice))).toStrictEqual(expected);

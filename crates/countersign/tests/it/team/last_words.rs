@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use countersign::{
-    Args, Decision, Status, ToolUseBehavior,
+    Args, Decision, Status, ToolUseBehavior, run,
+    run::{NewMessage, OnPending},
     store::{Store, memory::MemoryStore},
     tool::ToolEntry,
 };
 
 use super::{agent, call, decide_all, free, gated, ran, runtime_of, teller, text};
-use crate::support::{Ledger, decide, send, stores};
+use crate::support::{Ledger, decide, me, send, stores};
 
 #[tokio::test]
 async fn a1_an_approved_tool_is_the_last_word_and_the_model_is_not_asked_again() {
@@ -40,6 +41,40 @@ async fn a3_a_rejection_is_the_last_word_too() {
         assert_eq!((done.status, done.text.as_str()), (Status::Completed, "The user rejected this action"), "{kind}");
         assert_eq!((ran(&ledger).len(), model.heard.lock().expect("heard").len()), (0, 1), "{kind}");
     }
+}
+
+/// What is said to the agent in the middle of the turn is for its model, not the answer itself.
+#[tokio::test]
+async fn w9_s24_a_message_that_rejects_what_waits_is_answered_by_the_model() {
+    for (kind, store, _guard) in stores() {
+        let ledger = Ledger::default();
+        let model = teller([vec![call("c", "pay", "{}")], text("The other account, then.")]);
+        let runtime =
+            runtime_of(&store, agent("A", &model).tool(gated("pay", &ledger)).tool_use(ToolUseBehavior::StopOnFirst));
+        send(&runtime, "s", "go").await.expect("run");
+        let other = "No, use the other account";
+        let says = NewMessage { on_pending: Some(OnPending::Reject), ..NewMessage::text("s", other) };
+        let done = runtime.run(&me(), says).await.expect("run");
+        assert_eq!((done.status, done.text.as_str()), (Status::Completed, "The other account, then."), "{kind}");
+        let heard = model.heard.lock().expect("heard").last().cloned().expect("a request");
+        assert_eq!(heard.last(), Some(&format!("user: {other}")), "{kind}");
+    }
+}
+
+/// A state is given to another agent while a call waits: what the first agent's calls came to is not its answer.
+#[tokio::test]
+async fn s19_s24_results_of_one_agent_are_not_the_last_word_of_another() {
+    let ledger = Ledger::default();
+    let (first, second) = (teller([vec![call("c1", "stop", "{}"), call("c2", "other", "{}")]]), teller([text("mine")]));
+    let rule = ToolUseBehavior::StopAt(vec!["stop".into()]);
+    let b = agent("B", &second).tool_use(ToolUseBehavior::StopOnFirst);
+    let a = agent("A", &first).tool(free("stop", &ledger)).tool(gated("other", &ledger)).tool_use(rule);
+    let a = a.handoff(b);
+    let mut paused = run(&a, "go").await.expect("paused");
+    assert_eq!(ran(&ledger), ["stop"]);
+    paused.state.reject(&paused.interruptions[0]).expect("rejected");
+    paused.state.set_current_agent("B");
+    assert_eq!(run(&a, paused.state).await.expect("over").final_output, "mine");
 }
 
 #[tokio::test]
