@@ -4,9 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use countersign_core::{
-    conversation::{Conversation, Message},
+    conversation::{Conversation, Message, ToolResult},
     journal::{
-        record::{Entry, Record, records},
+        record::{CallStatus, Entry, Record, records},
         state::{Nested, State, window::Window},
     },
     locale::{Locale, Text},
@@ -21,7 +21,7 @@ use super::{
     refusals::store_refusal,
     shown::{Images, Shown},
 };
-use crate::model::{ModelError, TakesImages, Transcript};
+use crate::model::{ModelError, TakesImages, Transcript, hosted_mcp::APPROVED};
 
 /// Entries read at once when looking back.
 const LOOK_BACK: u64 = 32;
@@ -167,7 +167,27 @@ impl JournalTranscript {
     pub(super) async fn messages(&self, takes: TakesImages) -> Result<Arc<Vec<Message>>, ModelError> {
         let maker = |call| self.makers.get(&call).unwrap_or(&self.agent);
         let is_hosted = |call: CallNo, tool: &str| self.inner.agents.is_hosted(maker(call), tool);
-        self.of_conversation(|conversation| conversation.read(takes, &self.released, is_hosted)).await
+        let read = |conversation: &Conversation| conversation.read(takes, &self.released, is_hosted);
+        let mut messages = self.of_conversation(read).await?;
+        let foreign: Vec<usize> = (0..messages.len()).filter(|at| self.is_foreign(&messages[*at])).collect();
+        for at in foreign {
+            if let Message::ToolResult(result) = &mut Arc::make_mut(&mut messages)[at] {
+                let text = self.locale.text(Text::OutcomeUnknown).to_owned();
+                *result = Arc::new(ToolResult { text, status: CallStatus::Error, ..ToolResult::clone(result) });
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Whether it is the approval of a call that another agent's provider makes: whoever does not have that server would
+    /// take it for what the call came to.
+    fn is_foreign(&self, message: &Message) -> bool {
+        let Message::ToolResult(result) = message else { return false };
+        let agents = &self.inner.agents;
+        !result.is_error()
+            && result.text == APPROVED
+            && agents.hosted(&self.agent, &result.name).is_none()
+            && agents.is_hosted(&self.agent, &result.name)
     }
 
     fn last_user(&self) -> BoxFuture<'_, Result<String, ModelError>> {
