@@ -110,12 +110,12 @@ impl State {
         if message.queued != 0 {
             self.queued.retain(|queued| queued.queued != message.queued);
         }
-        if self.status.is_active() {
-            // The model reads it: no result of a call takes the place of its answer.
-            self.end_no_turn(RunNo::ROOT);
-        } else {
+        if !self.status.is_active() {
             self.turn_begins(&message.roles);
             self.output = None;
+        }
+        if message.asks {
+            self.end_no_turn(RunNo::ROOT);
         }
         self.answered = false;
         if let Some(agent) = &message.agent {

@@ -46,7 +46,7 @@ impl Draft {
         check_message(&input.content, "content")?;
         check_images(&input.content, input.agent.as_ref().unwrap_or(&self.state.agent), catalog)?;
         let MessageInput { content, by, roles, agent, request_id, on_pending } = input;
-        let message = UserMessage { content, by, roles, agent, request_id, queued: 0 };
+        let message = UserMessage { content, by, roles, agent, request_id, ..UserMessage::default() };
         let queues = on_pending == Some(OnPending::Queue);
         if self.state.is_stopped_short() && !queues {
             self.give_up_failed(message.by.as_ref(), None);
@@ -122,7 +122,7 @@ impl Draft {
         let MessageInput { content, by, roles, request_id, .. } = input;
         // The interrupted answer, as far as it was shown, was made without this message.
         let mut draft = self.replaced(None);
-        draft.push(Record::UserMessage(UserMessage { content, by, roles, agent: None, request_id, queued: 0 }));
+        draft.push(Record::UserMessage(UserMessage { content, by, roles, request_id, ..UserMessage::default() }));
         Ok(draft.settled(catalog))
     }
 
@@ -135,7 +135,7 @@ impl Draft {
             decided.by.clone_from(&message.by);
             self.push(Record::Decided(Box::new(decided)));
         }
-        self.push(Record::UserMessage(message));
+        self.push(Record::UserMessage(UserMessage { asks: true, ..message }));
     }
 
     /// The refusal of a message while something is pending.
@@ -148,7 +148,7 @@ impl Draft {
     pub(super) fn reviewer_said(&mut self, text: Option<Arc<str>>, by: Option<Arc<str>>) {
         if let Some(text) = text {
             let content = text.into();
-            let message = UserMessage { content, by, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
+            let message = UserMessage { content, by, ..UserMessage::default() };
             match self.state.status {
                 Status::Failed => self.push(Record::ReviewerSaid(message)),
                 _ => self.push(Record::UserMessage(message)),

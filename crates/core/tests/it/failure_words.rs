@@ -258,8 +258,7 @@ fn s21_a_message_does_not_follow_on_a_failed_turn_that_has_something_left() {
     let mut world = calls(&NINE, true, Display::default());
     fails(&mut world, &NINE);
     let mut session = world.session();
-    let said =
-        UserMessage { content: "x".into(), by: None, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
+    let said = UserMessage { content: "x".into(), ..UserMessage::default() };
     let entry = Entry {
         pos: session.pos + 1,
         at: session.updated_at,

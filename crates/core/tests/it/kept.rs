@@ -124,7 +124,7 @@ fn screenshot(parts: &[u8]) -> UserMessage {
         }
     };
     let content: Content = parts.iter().map(part).collect();
-    UserMessage { content, by: None, roles: Vec::new(), agent: None, request_id: None, queued: 0 }
+    UserMessage { content, ..UserMessage::default() }
 }
 
 /// The counted size of a conversation is about the size of its texts.

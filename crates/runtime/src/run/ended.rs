@@ -180,10 +180,12 @@ impl Driver {
             let by_rule = gates.iter().any(|gate| gate.decided_by.as_ref().is_some_and(|by| by.rule().is_some()));
             before = weighed;
             let mut guard = live.lock().await;
-            let now = inner.known(live, &mut guard).await?.pos;
             // What rules decide counts as long as they do, and what was allowed may have been rejected since.
-            if now != state.pos && (by_rule || inner.has_new_rules(&state, now).await?) {
-                return Err(store_refusal(StoreError::Conflict));
+            if !guard.is_at(state.pos) {
+                let now = inner.known(live, &mut guard).await?.pos;
+                if now != state.pos && (by_rule || inner.has_new_rules(&state, now).await?) {
+                    return Err(store_refusal(StoreError::Conflict));
+                }
             }
             let make = |state: &Arc<State>, _| {
                 let draft = Draft::of(state.clone(), inner.now()).discards(discarded.as_ref());

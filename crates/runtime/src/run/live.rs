@@ -190,6 +190,11 @@ impl LiveState {
         self.session.as_ref().is_some_and(|session| session.rests())
     }
 
+    /// Whether the session is in memory, and at this position.
+    pub(super) fn is_at(&self, pos: u64) -> bool {
+        self.session.as_ref().is_some_and(|session| session.pos == pos)
+    }
+
     /// The state, which the caller has loaded.
     pub(super) fn state(&self) -> Result<Arc<State>, Refusal> {
         self.session().map(|session| session.state)

@@ -172,8 +172,9 @@ impl JournalTranscript {
         let foreign: Vec<usize> = (0..messages.len()).filter(|at| self.is_foreign(&messages[*at])).collect();
         for at in foreign {
             if let Message::ToolResult(result) = &mut Arc::make_mut(&mut messages)[at] {
-                let text = self.locale.text(Text::OutcomeUnknown).to_owned();
-                *result = Arc::new(ToolResult { text, status: CallStatus::Error, ..ToolResult::clone(result) });
+                let (call, tool) = (result.call_id.clone(), result.name.clone());
+                let text = self.locale.text(Text::OutcomeUnknown);
+                *result = Arc::new(ToolResult::new(call, tool, text, CallStatus::Error));
             }
         }
         Ok(messages)

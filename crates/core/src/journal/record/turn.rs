@@ -28,6 +28,9 @@ pub struct UserMessage {
     /// reaches the conversation, which is how it leaves the queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub queued: u32,
+    /// It rejects what was pending, and the model answers it in this turn: no result of a call takes that place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks: bool,
 }
 
 /// Why a turn ended (spec W2 `stop_reason`). A failed turn has not ended: see [`Record::TurnFailed`](super::Record::TurnFailed).

@@ -29,7 +29,7 @@ use crate::{
 fn of(n: usize) -> Folded {
     let content = "x".repeat(n).into();
     let mut conversation = Conversation::new();
-    let said = UserMessage { content, by: None, roles: Vec::new(), agent: None, request_id: None, queued: 0 };
+    let said = UserMessage { content, ..UserMessage::default() };
     conversation.take(&Record::UserMessage(said), 1);
     Folded { conversation, until: 1, began: 0 }
 }
